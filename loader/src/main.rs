@@ -1,0 +1,4 @@
+#![no_std]
+#![no_main]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! { loop {} }
