@@ -1,2 +1,18 @@
+//! Everything that decides at run time: what an exit does, how guest memory is walked and mapped, how
+//! instructions are emulated, how interrupts are routed. Nothing here touches the machine; the kernel
+//! acts. Apart from names in counters and the hypercall opcode nothing here knows VMX or SVM.
+
 #![no_std]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod exit;
+pub mod memory;
+pub mod vcpu;
+
+pub use exit::Exit;
+pub use memory::GuestMemory;
+pub use vcpu::Vcpu;
