@@ -1,10 +1,11 @@
 //! Control registers, EFER and RFLAGS (SDM 3, 2.3, 2.5; APM 2, 3.1).
 
+#![allow(missing_docs, reason = "bits carry the names that the manuals define")]
+
 use bitflags::bitflags;
 
 bitflags! {
     /// CR0.
-    #[allow(missing_docs)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Cr0: u64 {
         const PE = 1 << 0;
@@ -21,7 +22,6 @@ bitflags! {
     }
 
     /// CR4.
-    #[allow(missing_docs)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Cr4: u64 {
         const VME = 1 << 0;
@@ -50,7 +50,6 @@ bitflags! {
     }
 
     /// IA32_EFER.
-    #[allow(missing_docs)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Efer: u64 {
         const SCE = 1 << 0;
@@ -64,7 +63,6 @@ bitflags! {
     }
 
     /// RFLAGS.
-    #[allow(missing_docs)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Rflags: u64 {
         const CF = 1 << 0;

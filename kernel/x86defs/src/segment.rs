@@ -1,5 +1,7 @@
 //! Segment registers with their hidden parts.
 
+#![allow(missing_docs, reason = "bits carry the names that the manuals define")]
+
 use bitflags::bitflags;
 
 /// A segment register; the first six have their numbers of instruction encodings.
@@ -33,7 +35,6 @@ impl SegmentName {
 
 bitflags! {
     /// Attributes in the layout of the VMX access-rights field (SDM 3, 25.4.1): type in bits 3:0, DPL in 6:5.
-    #[allow(missing_docs)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Attributes: u32 {
         const ACCESSED = 1 << 0;
