@@ -9,3 +9,4 @@ pub mod control;
 pub mod event;
 pub mod gpr;
 pub mod segment;
+pub mod svm;
