@@ -5,8 +5,15 @@
 #![forbid(unsafe_code)]
 
 pub mod addr;
+pub mod apic;
 pub mod control;
+pub mod cpuid;
+pub mod ept;
 pub mod event;
 pub mod gpr;
+pub mod msr;
+pub mod reset;
+pub mod memory_type;
+pub mod npt;
 pub mod segment;
 pub mod svm;
