@@ -10,7 +10,10 @@ extern crate alloc;
 extern crate std;
 
 pub mod exit;
+#[cfg(test)]
+mod fake;
 pub mod memory;
+pub mod nested;
 pub mod vcpu;
 
 pub use exit::Exit;
