@@ -86,6 +86,10 @@ pub enum Exit {
     TaskSwitch,
     /// An instruction that this machine does not offer: #UD.
     Undefined,
+    /// RDPMC: no counters are offered.
+    Rdpmc,
+    /// The CPU refused to enter the guest; the backend has said why.
+    EntryFailed,
     /// The slice of the preemption timer is over.
     Slice,
     /// PAUSE in a loop.

@@ -128,6 +128,9 @@ pub trait Vcpu {
     fn can_take_nmi(&self) -> bool;
     /// Asks for, or renounces, an exit when the window opens. Idempotent.
     fn set_window(&mut self, window: Window, open: bool);
+    /// Asks for [`crate::Exit::InterruptWindow`] as soon as CR8 falls below `class` (1 to 15); 0 renounces it.
+    /// Idempotent; an open interrupt window goes before it.
+    fn set_tpr_threshold(&mut self, class: u8);
 
     /// The guest's time-stamp counter, now.
     fn tsc(&self) -> u64;

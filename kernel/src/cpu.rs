@@ -1,0 +1,181 @@
+//! Single instructions that the rest of the kernel needs, and what this CPU is.
+#![allow(unsafe_code, reason = "privileged instructions")]
+
+use core::arch::asm;
+pub use core::arch::x86_64::CpuidResult;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use x86defs::control::{Cr4, Efer};
+
+const MSR_EFER: u32 = 0xc000_0080;
+const MSR_TSC_AUX: u32 = 0xc000_0103;
+
+/// What the host keeps for one physical CPU. The base of every stack refers to it; see [`crate::mem::stack`].
+pub struct PerCpu {
+    /// Hazard word of the virtual CPU that is resident, by address; 0: none. Interrupt handlers raise it.
+    pub hazard: AtomicUsize,
+    /// Host TSC at which the host's timer fires; `u64::MAX`: not armed.
+    pub armed: AtomicU64,
+    /// Interrupts taken that nobody had asked for.
+    pub spurious: AtomicU64,
+    /// NMIs that arrived in root mode.
+    pub nmis: AtomicU64,
+}
+
+impl PerCpu {
+    /// A CPU with nothing resident.
+    pub const fn new() -> Self {
+        Self {
+            hazard: AtomicUsize::new(0),
+            armed: AtomicU64::new(u64::MAX),
+            spurious: AtomicU64::new(0),
+            nmis: AtomicU64::new(0),
+        }
+    }
+}
+
+/// CPUID of the host.
+pub fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
+    core::arch::x86_64::__cpuid_count(leaf, subleaf)
+}
+
+/// The time-stamp counter.
+#[inline(always)]
+pub fn rdtsc() -> u64 {
+    // SAFETY: RDTSC has no effect on memory; CR4.TSD does not matter at CPL 0.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Reads an MSR; `None` if the CPU raises #GP.
+pub fn rdmsr_safe(msr: u32) -> Option<u64> {
+    let (low, high, failed): (u32, u32, u32);
+    // SAFETY: a #GP is fixed up by going on at label 3 with `failed` still 1.
+    unsafe {
+        asm!(
+            "mov {failed:e}, 1",
+            "2: rdmsr",
+            "mov {failed:e}, 0",
+            "3:",
+            ".pushsection .fixup, \"a\"",
+            ".quad 2b, 3b",
+            ".popsection",
+            failed = out(reg) failed,
+            in("ecx") msr, out("eax") low, out("edx") high,
+            options(nostack)
+        );
+    }
+    (failed == 0).then_some(u64::from(high) << 32 | u64::from(low))
+}
+
+/// Writes an MSR; `false` if the CPU raises #GP.
+///
+/// # Safety
+/// The value must not break what the host relies on.
+pub unsafe fn wrmsr_safe(msr: u32, value: u64) -> bool {
+    let failed: u32;
+    // SAFETY: a #GP is fixed up by going on at label 3 with `failed` still 1.
+    unsafe {
+        asm!(
+            "mov {failed:e}, 1",
+            "2: wrmsr",
+            "mov {failed:e}, 0",
+            "3:",
+            ".pushsection .fixup, \"a\"",
+            ".quad 2b, 3b",
+            ".popsection",
+            failed = out(reg) failed,
+            in("ecx") msr, in("eax") value as u32, in("edx") (value >> 32) as u32,
+            options(nostack)
+        );
+    }
+    failed == 0
+}
+
+/// Reads an MSR that is known to exist.
+///
+/// # Safety
+/// The MSR exists: otherwise this is a host #GP.
+pub unsafe fn rdmsr(msr: u32) -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: the caller's promise.
+    unsafe { asm!("rdmsr", in("ecx") msr, out("eax") low, out("edx") high, options(nostack, preserves_flags)) };
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// Writes an MSR that is known to exist.
+///
+/// # Safety
+/// The MSR exists, takes this value, and nothing that the host relies on breaks.
+pub unsafe fn wrmsr(msr: u32, value: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("wrmsr", in("ecx") msr, in("eax") value as u32, in("edx") (value >> 32) as u32,
+            options(nostack, preserves_flags))
+    };
+}
+
+/// EFER.
+pub fn read_efer() -> Efer {
+    // SAFETY: every CPU in long mode has EFER.
+    Efer::from_bits_retain(unsafe { rdmsr(MSR_EFER) })
+}
+
+/// Sets EFER.
+///
+/// # Safety
+/// Long mode and NX stay on; other bits are ones that this CPU knows.
+pub unsafe fn write_efer(value: Efer) {
+    // SAFETY: the caller's promise.
+    unsafe { wrmsr(MSR_EFER, value.bits()) };
+}
+
+/// Loads XCR0 where the CPU has it.
+pub fn write_xcr0(value: u64) {
+    if cpuid(1, 0).ecx & 1 << 26 == 0 {
+        return;
+    }
+    // SAFETY: CR4.OSXSAVE is set at start, and the value was checked against what the CPU offers (vmm::xcr0).
+    unsafe {
+        asm!("xsetbv", in("ecx") 0, in("eax") value as u32, in("edx") (value >> 32) as u32,
+            options(nomem, nostack, preserves_flags))
+    };
+}
+
+/// TSC_AUX, which belongs to the resident guest; 0 on a CPU without it.
+pub fn tsc_aux() -> u64 {
+    rdmsr_safe(MSR_TSC_AUX).unwrap_or(0)
+}
+
+/// Sets TSC_AUX.
+pub fn set_tsc_aux(value: u64) {
+    // SAFETY: the host uses neither RDTSCP nor RDPID.
+    unsafe { wrmsr_safe(MSR_TSC_AUX, value) };
+}
+
+/// CR4 bits that exist on this CPU, by CPUID; those that every 64-bit CPU has are included.
+pub fn supported_cr4() -> Cr4 {
+    let mut bits = Cr4::all() - (Cr4::PKE | Cr4::CET | Cr4::PKS | Cr4::LA57 | Cr4::UMIP | Cr4::VMXE | Cr4::SMXE);
+    let leaf7 = cpuid(7, 0);
+    bits.set(Cr4::UMIP, leaf7.ecx & 1 << 2 != 0);
+    bits.set(Cr4::PKE, leaf7.ecx & 1 << 3 != 0);
+    bits.set(Cr4::CET, leaf7.ecx & 1 << 7 != 0 || leaf7.edx & 1 << 20 != 0);
+    bits.set(Cr4::LA57, leaf7.ecx & 1 << 16 != 0);
+    bits.set(Cr4::PKS, leaf7.ecx & 1 << 31 != 0);
+    bits
+}
+
+/// Stops this CPU for good.
+pub fn halt() -> ! {
+    loop {
+        // SAFETY: interrupts are off; an NMI only turns the loop once more.
+        unsafe { asm!("cli", "hlt", options(nomem, nostack)) };
+    }
+}
+
+/// Raises the hazard word of the virtual CPU that is resident here, so that it leaves the fast path.
+pub fn raise_hazard(cpu: &PerCpu, bits: u32) {
+    let address = cpu.hazard.load(Ordering::Relaxed);
+    if address != 0 {
+        // SAFETY: `run` stores the address of a live hazard word and takes it back before that is freed.
+        unsafe { &*(address as *const core::sync::atomic::AtomicU32) }.fetch_or(bits, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,83 @@
+//! From the raw exit to the handlers: the whole path on one screen.
+
+use super::{Svm, next_rip};
+use super::vcpu::SvmVcpu;
+use crate::hw::Guest;
+use crate::run;
+use vmm::exit::{Access, Exit, Io, IoForm};
+use x86defs::addr::Gpa;
+use x86defs::gpr::Gpr;
+use x86defs::svm::{IoInfo, MOV_CR_VALID, NestedFaultInfo, exit_code as code};
+
+/// Called by the stub after each #VMEXIT, with GIF clear.
+pub(super) extern "C" fn svm_exit(guest: &mut Guest<Svm>) {
+    guest.hw.after_exit();
+    if !guest.hw.saves_next_rip() {
+        next_rip::supply(&mut guest.hw, guest.state.vm.memory());
+    }
+    let exit = decode(&guest.hw);
+    vmm::exits::handle(&mut guest.hw, &mut guest.state, exit);
+    if guest.state.hazard() {
+        run::slow_path(guest);
+    }
+}
+
+#[inline(always)]
+fn decode(vcpu: &SvmVcpu) -> Exit {
+    let control = &vcpu.vmcb.control;
+    // Only 32 bits: some emulators do not sign-extend VMEXIT_INVALID.
+    match control.exitcode as u32 {
+        code::CPUID => Exit::Cpuid,
+        code::MSR if control.exitinfo1 & 1 == 0 => Exit::Rdmsr,
+        code::MSR => Exit::Wrmsr,
+        code::IOIO => Exit::Io(io(control.exitinfo1)),
+        code::NPF => Exit::NestedFault(Gpa(control.exitinfo2), access(control.exitinfo1)),
+        code::HLT => Exit::Hlt,
+        code::VMMCALL => Exit::Hypercall,
+        code::INTR => Exit::ExternalInterrupt,
+        code::NMI => Exit::HostNmi,
+        code::VINTR => Exit::InterruptWindow,
+        code::IRET => Exit::NmiWindow,
+        code::INIT => Exit::Init,
+        code::XSETBV => Exit::Xsetbv,
+        code::INVD | code::WBINVD => Exit::CacheFlush,
+        code::PAUSE => Exit::Pause,
+        code::SHUTDOWN => Exit::TripleFault,
+        code::TASK_SWITCH => Exit::TaskSwitch,
+        // Without decode assists CR4 is not intercepted; see `controls`.
+        c @ code::CR0_WRITE..=code::CR15_WRITE if control.exitinfo1 & MOV_CR_VALID != 0 => {
+            Exit::WriteCr((c - code::CR0_WRITE) as u8, Gpr::from_number(control.exitinfo1 as u8))
+        }
+        c @ code::EXCEPTION_0..=code::EXCEPTION_31 => {
+            Exit::Exception((c - code::EXCEPTION_0) as u8, control.exitinfo1 as u32)
+        }
+        // In a guest without SVM, VMRUN and its family do not exist; nor do the others that are hidden.
+        code::VMRUN | 0x82..=code::SKINIT | code::INVLPGA | code::MONITOR | code::MWAIT | code::RDPRU => {
+            Exit::Undefined
+        }
+        code::RDPMC => Exit::Rdpmc,
+        code::INVALID => Exit::EntryFailed,
+        other => Exit::Unknown(other),
+    }
+}
+
+#[inline(always)]
+fn io(info1: u64) -> Io {
+    let info = IoInfo::from_bits_retain(info1 as u32);
+    let mut form = IoForm::empty();
+    form.set(IoForm::IN, info.contains(IoInfo::IN));
+    form.set(IoForm::STRING, info.contains(IoInfo::STR));
+    form.set(IoForm::REP, info.contains(IoInfo::REP));
+    // SZ8, SZ16 and SZ32 stand in the order of their widths 1, 2 and 4.
+    Io { port: (info1 >> 16) as u16, width: (info1 >> 4) as u8 & 7, form }
+}
+
+#[inline(always)]
+fn access(info1: u64) -> Access {
+    let info = NestedFaultInfo::from_bits_retain(info1);
+    let mut access = Access::empty();
+    access.set(Access::WRITE, info.contains(NestedFaultInfo::WRITE));
+    access.set(Access::FETCH, info.contains(NestedFaultInfo::FETCH));
+    access.set(Access::PAGE_WALK, info.contains(NestedFaultInfo::PAGE_WALK));
+    access
+}
