@@ -13,6 +13,10 @@ pub const MAX_MODULES: usize = 32;
 pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
 /// Link address of the kernel image.
 pub const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
+/// Size of the stack on which the kernel is entered.
+pub const BOOT_STACK_SIZE: u64 = 64 * 1024;
+/// One past the last byte of that stack. The pages below it and above it are unmapped.
+pub const BOOT_STACK_TOP: u64 = KERNEL_BASE - 0x1_0000;
 
 /// A range of physical memory in bytes.
 #[repr(C)]
@@ -76,6 +80,12 @@ pub struct Module {
 }
 
 /// Handed to the kernel's entry point by physical address in RDI.
+///
+/// The kernel's `extern "C" fn(u64) -> !` is entered in 64-bit mode with interrupts off, CR0.WP and EFER.NXE
+/// set, RSP at [`BOOT_STACK_TOP`] less the slot of a return address (zero), its segments mapped as their flags
+/// say (never both writable and executable), [`DIRECT_MAP`] in place, and the first 4 GiB also mapped at their
+/// physical addresses. Page tables, GDT and everything that this structure points to lie in memory of kind
+/// [`MemoryKind::Image`] or [`MemoryKind::Module`]; there is no IDT.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct BootInfo {

@@ -1,0 +1,229 @@
+//! ELF files for boot loaders: multiboot wants a 32-bit container around the 64-bit link, and neither loader
+//! nor kernel should carry their symbols into memory.
+
+use std::fmt;
+
+/// Where multiboot 1 loads the loader: 2 MiB, above what firmware and boot loaders use of the second megabyte,
+/// and on a large page. Multiboot 2 moves it where memory is free.
+pub const LOAD_ADDRESS: u32 = 0x20_0000;
+
+/// `e_ident` up to its version: magic, class, ELFDATA2LSB, EV_CURRENT.
+const IDENT_32: [u8; 7] = *b"\x7fELF\x01\x01\x01";
+const IDENT_64: [u8; 7] = *b"\x7fELF\x02\x01\x01";
+const IDENT_LEN: usize = 16;
+const ET_EXEC: u16 = 2;
+const EM_386: u16 = 3;
+const EM_X86_64: u16 = 62;
+const EV_CURRENT: u32 = 1;
+const PT_LOAD: u32 = 1;
+
+const HEADER_LEN_32: u16 = 52;
+const PROGRAM_HEADER_LEN_32: u16 = 32;
+const HEADER_LEN_64: u16 = 64;
+const PROGRAM_HEADER_LEN_64: u16 = 56;
+/// Segments keep their place in a page, so that a file can be mapped.
+const PAGE: usize = 4096;
+
+/// Why a file cannot be converted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elf32Error {
+    /// It is no ELF64 file for x86-64.
+    NotElf64,
+    /// It ends before the structure at this offset does.
+    Truncated {
+        /// Offset in the file.
+        offset: u64,
+    },
+    /// It has nothing to load.
+    NoSegments,
+    /// An address does not fit into 32 bits once the load address is added.
+    AddressTooHigh {
+        /// The address before that.
+        address: u64,
+    },
+}
+
+impl fmt::Display for Elf32Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NotElf64 => f.write_str("not an ELF64 file for x86-64"),
+            Self::Truncated { offset } => write!(f, "the file ends within the structure at offset {offset:#x}"),
+            Self::NoSegments => f.write_str("the file has no loadable segment"),
+            Self::AddressTooHigh { address } => write!(f, "address {address:#x} is not below 4 GiB once loaded"),
+        }
+    }
+}
+
+impl std::error::Error for Elf32Error {}
+
+/// A loadable segment of the 64-bit file.
+struct Segment<'f> {
+    flags: u32,
+    vaddr: u64,
+    content: &'f [u8],
+    memory_len: u64,
+    align: u64,
+}
+
+/// What matters of an ELF64 file.
+struct Elf64<'f> {
+    kind: u16,
+    entry: u64,
+    segments: Vec<Segment<'f>>,
+}
+
+/// Wraps the loadable segments of an ELF64 file that is linked at 0 into an ELF32 executable for the i386 that is
+/// loaded and entered at `load_address`.
+pub fn to_elf32(elf64: &[u8], load_address: u32) -> Result<Vec<u8>, Elf32Error> {
+    let elf = Elf64::parse(elf64)?;
+    let place = |address: u64| {
+        address
+            .checked_add(load_address.into())
+            .and_then(|a| u32::try_from(a).ok())
+            .ok_or(Elf32Error::AddressTooHigh { address })
+    };
+    let offsets = elf.offsets(HEADER_LEN_32, PROGRAM_HEADER_LEN_32);
+
+    let mut out = Vec::new();
+    put_ident(&mut out, &IDENT_32);
+    put16(&mut out, &[ET_EXEC, EM_386]);
+    put32(&mut out, &[EV_CURRENT, place(elf.entry)?, HEADER_LEN_32.into(), 0, 0]);
+    put16(&mut out, &[HEADER_LEN_32, PROGRAM_HEADER_LEN_32, elf.segments.len() as u16, 0, 0, 0]);
+    for (segment, offset) in elf.segments.iter().zip(&offsets) {
+        let address = place(segment.vaddr)?;
+        place(segment.vaddr.saturating_add(segment.memory_len))?;
+        put32(&mut out, &[PT_LOAD, *offset as u32, address, address, segment.content.len() as u32]);
+        put32(&mut out, &[segment.memory_len as u32, segment.flags, segment.align as u32]);
+    }
+    elf.append_contents(&mut out, &offsets);
+    Ok(out)
+}
+
+/// The same ELF64 file with nothing but what is loaded: no symbols, no debug information, no sections.
+pub fn only_loaded(elf64: &[u8]) -> Result<Vec<u8>, Elf32Error> {
+    let elf = Elf64::parse(elf64)?;
+    let offsets = elf.offsets(HEADER_LEN_64, PROGRAM_HEADER_LEN_64);
+
+    let mut out = Vec::new();
+    put_ident(&mut out, &IDENT_64);
+    put16(&mut out, &[elf.kind, EM_X86_64]);
+    put32(&mut out, &[EV_CURRENT]);
+    put64(&mut out, &[elf.entry, HEADER_LEN_64.into(), 0]);
+    put32(&mut out, &[0]);
+    put16(&mut out, &[HEADER_LEN_64, PROGRAM_HEADER_LEN_64, elf.segments.len() as u16, 0, 0, 0]);
+    for (segment, offset) in elf.segments.iter().zip(&offsets) {
+        put32(&mut out, &[PT_LOAD, segment.flags]);
+        put64(&mut out, &[*offset as u64, segment.vaddr, segment.vaddr, segment.content.len() as u64]);
+        put64(&mut out, &[segment.memory_len, segment.align]);
+    }
+    elf.append_contents(&mut out, &offsets);
+    Ok(out)
+}
+
+impl<'f> Elf64<'f> {
+    fn parse(file: &'f [u8]) -> Result<Self, Elf32Error> {
+        if !file.starts_with(&IDENT_64) {
+            return Err(Elf32Error::NotElf64);
+        }
+        let mut header = Reader { file, offset: IDENT_LEN as u64 };
+        let (kind, machine) = (header.u16()?, header.u16()?);
+        let (_version, entry, table, _sections) = (header.u32()?, header.u64()?, header.u64()?, header.u64()?);
+        let (_flags, _header_len) = (header.u32()?, header.u16()?);
+        let (entry_len, count) = (header.u16()?, header.u16()?);
+        if machine != EM_X86_64 || entry_len != PROGRAM_HEADER_LEN_64 {
+            return Err(Elf32Error::NotElf64);
+        }
+        let mut segments = Vec::new();
+        for index in 0..u64::from(count) {
+            let offset = table.saturating_add(index * u64::from(entry_len));
+            segments.extend(Segment::parse(Reader { file, offset })?);
+        }
+        if segments.is_empty() {
+            return Err(Elf32Error::NoSegments);
+        }
+        Ok(Self { kind, entry, segments })
+    }
+
+    /// File offsets for the segments behind a header and program headers of these lengths.
+    fn offsets(&self, header_len: u16, program_header_len: u16) -> Vec<usize> {
+        let mut end = usize::from(header_len) + usize::from(program_header_len) * self.segments.len();
+        let mut offset_of = |segment: &Segment<'_>| {
+            let in_page = segment.vaddr as usize % PAGE;
+            let offset = (end + PAGE - 1 - in_page) / PAGE * PAGE + in_page;
+            end = offset + segment.content.len();
+            offset
+        };
+        self.segments.iter().map(&mut offset_of).collect()
+    }
+
+    fn append_contents(&self, out: &mut Vec<u8>, offsets: &[usize]) {
+        for (segment, offset) in self.segments.iter().zip(offsets) {
+            out.resize(*offset, 0);
+            out.extend(segment.content);
+        }
+    }
+}
+
+impl<'f> Segment<'f> {
+    /// The segment, if the program header describes one to load.
+    fn parse(mut header: Reader<'f>) -> Result<Option<Self>, Elf32Error> {
+        let (kind, flags) = (header.u32()?, header.u32()?);
+        let (offset, vaddr, _paddr) = (header.u64()?, header.u64()?, header.u64()?);
+        let (file_len, memory_len, align) = (header.u64()?, header.u64()?, header.u64()?);
+        if kind != PT_LOAD || memory_len == 0 {
+            return Ok(None);
+        }
+        let content = Reader { file: header.file, offset }.bytes(file_len)?;
+        Ok(Some(Self { flags, vaddr, content, memory_len, align }))
+    }
+}
+
+/// Reads little-endian numbers one after the other.
+struct Reader<'f> {
+    file: &'f [u8],
+    offset: u64,
+}
+
+impl<'f> Reader<'f> {
+    fn bytes(&mut self, len: u64) -> Result<&'f [u8], Elf32Error> {
+        let truncated = Elf32Error::Truncated { offset: self.offset };
+        let end = self.offset.checked_add(len).ok_or(truncated)?;
+        let bytes = self.file.get(self.offset as usize..end as usize).ok_or(truncated)?;
+        self.offset = end;
+        Ok(bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Elf32Error> {
+        let bytes = self.bytes(N as u64)?;
+        Ok(bytes.try_into().expect("as long as asked for"))
+    }
+
+    fn u16(&mut self) -> Result<u16, Elf32Error> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, Elf32Error> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, Elf32Error> {
+        self.array().map(u64::from_le_bytes)
+    }
+}
+
+fn put_ident(out: &mut Vec<u8>, ident: &[u8]) {
+    out.extend(ident);
+    out.resize(IDENT_LEN, 0);
+}
+
+fn put16(out: &mut Vec<u8>, values: &[u16]) {
+    out.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+}
+
+fn put32(out: &mut Vec<u8>, values: &[u32]) {
+    out.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+}
+
+fn put64(out: &mut Vec<u8>, values: &[u64]) {
+    out.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+}
