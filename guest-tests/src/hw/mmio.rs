@@ -1,0 +1,20 @@
+//! Device registers in memory.
+
+#![allow(unsafe_code, reason = "volatile access to device memory")]
+
+/// A 32-bit register at a physical address, which is mapped where it lies.
+#[derive(Clone, Copy)]
+pub struct Reg32(pub u32);
+
+impl Reg32 {
+    /// Reads it.
+    pub fn read(self) -> u32 {
+        // SAFETY: the address is that of a device register in the uncached identity map.
+        unsafe { (self.0 as usize as *const u32).read_volatile() }
+    }
+    /// Writes it.
+    pub fn write(self, value: u32) {
+        // SAFETY: as for `read`; devices write no memory of ours.
+        unsafe { (self.0 as usize as *mut u32).write_volatile(value) }
+    }
+}

@@ -1,0 +1,136 @@
+//! Which machine this is, and the state in which every test finds it.
+
+use crate::acpi::{self, Acpi};
+use crate::boot::Boot;
+use crate::hw::{ioapic, lapic, pic, pit};
+use crate::single::Single;
+use crate::{cpu, interrupt, memory, serial};
+use cpu::msr;
+use x86defs::control::{Cr0, Cr4, Efer};
+
+/// CR0 outside of tests, paging aside.
+pub const CR0: Cr0 = Cr0::PE.union(Cr0::ET).union(Cr0::NE).union(Cr0::WP);
+/// CR4 outside of tests, PAE aside.
+pub const CR4: Cr4 = Cr4::empty();
+/// IA32_PAT after reset (SDM 3, 12.12.4).
+pub const PAT_AT_RESET: u64 = 0x0007_0406_0007_0406;
+/// EFER outside of tests.
+pub const EFER: Efer = Efer::LME.union(Efer::LMA).union(Efer::NXE);
+
+/// Something that executes instructions or models devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// The hypervisor under test.
+    Gossamer,
+    /// QEMU without KVM.
+    QemuTcg,
+    /// Bochs.
+    Bochs,
+    /// Anything else, real hardware included.
+    Other,
+}
+
+/// The machine as the guest finds it.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// Whose devices, CPUID and intercepted instructions the guest sees.
+    pub platform: Maker,
+    /// Who executes the other instructions. Under the hypervisor the command line says it: `on=qemu-...` or
+    /// `on=bochs-...`, the name of the machine.
+    pub cpu: Maker,
+    /// Whether this run checks the tests (command line word `reference`) and not the hypervisor.
+    pub reference: bool,
+    /// From the ACPI tables.
+    pub acpi: Option<Acpi>,
+}
+
+static MACHINE: Single<Machine> =
+    Single::new(Machine { platform: Maker::Other, cpu: Maker::Other, reference: false, acpi: None });
+
+/// CPUID.1:ECX bit of a CPU that a hypervisor shows.
+pub const HYPERVISOR_PRESENT: u32 = 1 << 31;
+/// First CPUID leaf of a hypervisor.
+pub const HYPERVISOR_LEAF: u32 = 0x4000_0000;
+/// Its signature, in EBX, ECX, EDX.
+pub const GOSSAMER_SIGNATURE: &[u8; 12] = b"GossamerHyp\0";
+const TCG_SIGNATURE: &[u8; 12] = b"TCGTCGTCGTCG";
+/// Manufacturer in the ACPI tables of Bochs, and of QEMU, which however shows a hypervisor leaf.
+const BOCHS_OEM: &[u8; 6] = b"BOCHS ";
+
+/// The machine.
+pub fn get() -> Machine {
+    MACHINE.load()
+}
+
+/// Finds out.
+pub(crate) fn init(boot: &Boot) {
+    let acpi = acpi::find(boot.rsdp);
+    let platform = match hypervisor_signature() {
+        Some(signature) if &signature == GOSSAMER_SIGNATURE => Maker::Gossamer,
+        Some(signature) if &signature == TCG_SIGNATURE => Maker::QemuTcg,
+        None if acpi.is_some_and(|a| &a.oem == BOCHS_OEM) => Maker::Bochs,
+        _ => Maker::Other,
+    };
+    let cpu = match boot.value("on") {
+        Some(name) if name.starts_with("qemu-svm") => Maker::QemuTcg,
+        Some(name) if name.starts_with("bochs") => Maker::Bochs,
+        _ => platform,
+    };
+    MACHINE.store(Machine { platform, cpu, reference: boot.has_word("reference"), acpi });
+}
+
+/// The signature in the hypervisor leaf, if CPUID says that there is one.
+pub fn hypervisor_signature() -> Option<[u8; 12]> {
+    if cpu::cpuid(1, 0).ecx & HYPERVISOR_PRESENT == 0 {
+        return None;
+    }
+    let leaf = cpu::cpuid(HYPERVISOR_LEAF, 0);
+    let mut text = [0; 12];
+    for (bytes, register) in text.chunks_exact_mut(4).zip([leaf.ebx, leaf.ecx, leaf.edx]) {
+        bytes.copy_from_slice(&register.to_le_bytes());
+    }
+    Some(text)
+}
+
+/// Puts the machine into the state that every test may rely on: boot page tables and control registers,
+/// interrupts disabled and masked everywhere, no handlers, timers stopped.
+pub fn restore() {
+    interrupt::reset();
+    // Every value was valid when the guest started, so that a fault here ends the guest with a report.
+    let restored = cpu::set_cr0(CR0 | Cr0::PG)
+        .and_then(|()| cpu::set_cr4(CR4 | Cr4::PAE))
+        .and_then(|()| cpu::set_cr8(0))
+        .and_then(|()| cpu::wrmsr(msr::EFER, (EFER - Efer::LMA).bits()))
+        .and_then(|()| cpu::wrmsr(msr::PAT, PAT_AT_RESET))
+        .and_then(|()| cpu::set_dr7(0));
+    if let Err(fault) = restored {
+        println!("cannot restore control registers: {fault}");
+    }
+    memory::reset();
+    pic::reset();
+    pit::reset();
+    ioapic::mask_all();
+    lapic::reset();
+    serial::init();
+}
+
+/// Skips the test where `platform`'s devices, CPUID or intercepted instructions are known to be wrong.
+#[macro_export]
+macro_rules! platform_wrong {
+    ($maker:ident, $why:literal) => {
+        if $crate::machine::get().platform == $crate::machine::Maker::$maker {
+            $crate::skip!("{} is wrong: {}", stringify!($maker), $why);
+        }
+    };
+}
+
+/// Skips the test where the CPU that executes the guest's instructions, below a hypervisor too, is known to be
+/// wrong.
+#[macro_export]
+macro_rules! cpu_wrong {
+    ($maker:ident, $why:literal) => {
+        if $crate::machine::get().cpu == $crate::machine::Maker::$maker {
+            $crate::skip!("{} is wrong: {}", stringify!($maker), $why);
+        }
+    };
+}

@@ -1,4 +1,0 @@
-#![no_std]
-#![no_main]
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! { loop {} }
