@@ -12,9 +12,12 @@ extern crate std;
 pub mod exit;
 #[cfg(test)]
 mod fake;
+pub mod lapic;
 pub mod memory;
+pub mod msr;
 pub mod nested;
 pub mod vcpu;
+pub mod walk;
 
 pub use exit::Exit;
 pub use memory::GuestMemory;

@@ -1,0 +1,222 @@
+//! The walk of the guest's page tables: linear to guest physical, with permissions and accessed and dirty
+//! flags (SDM 3, chapter 5; APM 2, chapter 5). Canonical addresses are the concern of segmentation.
+
+mod entry;
+#[cfg(test)]
+mod tests;
+
+use crate::memory::{GuestMemory, Width};
+use crate::vcpu::Vcpu;
+use arrayvec::ArrayVec;
+use bitflags::bitflags;
+use core::fmt;
+use entry::{Bits, Scheme};
+use x86defs::addr::{Gpa, Gva};
+use x86defs::control::{Cr0, Cr4, Efer, Rflags};
+use x86defs::event::{Event, Exception};
+
+/// Width of physical addresses that the architecture allows at most.
+const MAX_PHYSICAL_BITS: u8 = 52;
+/// How often a walk starts again because another CPU changed an entry under it.
+const ATTEMPTS: usize = 8;
+
+/// What an access wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// Read data.
+    Read,
+    /// Write data, or read and then write it.
+    Write,
+    /// Fetch an instruction.
+    Fetch,
+}
+
+bitflags! {
+    /// The error code of #PF (SDM 3, 5.7).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct PageFaultCode: u32 {
+        /// The page is present and forbids the access.
+        const PRESENT = 1 << 0;
+        /// The access wrote.
+        const WRITE = 1 << 1;
+        /// The access came from user mode.
+        const USER = 1 << 2;
+        /// A reserved bit is set in an entry.
+        const RESERVED = 1 << 3;
+        /// The access fetched an instruction.
+        const FETCH = 1 << 4;
+    }
+}
+
+/// A page fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageFault {
+    /// Error code.
+    pub code: PageFaultCode,
+    /// The address for CR2.
+    pub address: Gva,
+}
+
+impl PageFault {
+    /// The exception that it is.
+    pub const fn event(&self) -> Event {
+        Event::fault(Exception::PageFault, self.code.bits())
+    }
+}
+
+impl fmt::Display for PageFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "page fault at {} with error code {:#x}", self.address, self.code.bits())
+    }
+}
+
+impl core::error::Error for PageFault {}
+
+/// Everything that decides how addresses are translated, read once from a virtual CPU.
+///
+/// With PAE paging the four page-directory-pointer entries come from memory at each walk, which only a guest
+/// that changes them without reloading CR3 can tell from a CPU that keeps them in registers.
+#[derive(Clone, Copy, Debug)]
+pub struct Paging {
+    scheme: Scheme,
+    root: u64,
+    /// Width of guest physical addresses: bits from here on are reserved in entries.
+    pub physical_bits: u8,
+    user: bool,
+    write_protect: bool,
+    no_execute: bool,
+    smep: bool,
+    smap: bool,
+    /// EFLAGS.AC, which lifts SMAP from explicit accesses.
+    alignment_check: bool,
+    page_size_extension: bool,
+}
+
+impl Paging {
+    /// The translation of explicit accesses at the current privilege level.
+    pub fn of(vcpu: &impl Vcpu) -> Paging {
+        let (cr0, cr4, efer) = (vcpu.cr0(), vcpu.cr4(), vcpu.efer());
+        let scheme = match (cr0.contains(Cr0::PG), efer.contains(Efer::LMA), cr4.contains(Cr4::PAE)) {
+            (false, ..) => Scheme::Off,
+            (true, true, _) => Scheme::Long,
+            (true, false, true) => Scheme::Pae,
+            (true, false, false) => Scheme::Bits32,
+        };
+        Paging {
+            scheme,
+            root: vcpu.cr3() & scheme.root_mask(),
+            physical_bits: MAX_PHYSICAL_BITS,
+            user: vcpu.cpl() == 3,
+            write_protect: cr0.contains(Cr0::WP),
+            no_execute: efer.contains(Efer::NXE) && scheme.width() == Width::Qword,
+            smep: cr4.contains(Cr4::SMEP),
+            smap: cr4.contains(Cr4::SMAP),
+            alignment_check: vcpu.rflags().contains(Rflags::AC),
+            page_size_extension: cr4.contains(Cr4::PSE),
+        }
+    }
+
+    /// The translation of accesses that the CPU makes by itself to descriptor tables and task states: as the
+    /// supervisor at any privilege level, and never excused from SMAP.
+    #[must_use]
+    pub fn implicit(self) -> Paging {
+        Paging { user: false, alignment_check: false, ..self }
+    }
+
+    /// Translates a linear address. Sets accessed and dirty flags as the CPU does.
+    pub fn translate(&self, memory: &dyn GuestMemory, at: Gva, intent: Intent) -> Result<Gpa, PageFault> {
+        if self.scheme == Scheme::Off {
+            return Ok(Gpa(at.0));
+        }
+        let mut walk = self.walk(memory, at, intent)?;
+        for _ in 1..ATTEMPTS {
+            if walk.mark(memory, self.scheme, intent) {
+                break;
+            }
+            walk = self.walk(memory, at, intent)?;
+        }
+        Ok(walk.to)
+    }
+
+    fn walk(&self, memory: &dyn GuestMemory, at: Gva, intent: Intent) -> Result<Walk, PageFault> {
+        let mut path = ArrayVec::new();
+        let mut allowed = Bits::WRITE | Bits::USER;
+        let mut no_execute = false;
+        let mut table = self.root;
+        let mut shift = self.scheme.top_shift();
+        loop {
+            let index = (at.0 >> shift) & self.scheme.index_mask();
+            let entry_at = Gpa(table + index * self.scheme.width().bytes() as u64);
+            // Where there is no RAM nothing answers, and the CPU reads all ones.
+            let raw = memory.load(entry_at, self.scheme.width()).unwrap_or(self.scheme.width().mask());
+            let entry = Bits::from_bits_retain(raw);
+            if !entry.contains(Bits::PRESENT) {
+                return Err(self.fault(at, intent, PageFaultCode::empty()));
+            }
+            let leaf = self.scheme.is_leaf(shift, entry, self.page_size_extension);
+            if raw & self.scheme.reserved(shift, leaf, self.physical_bits, self.no_execute) != 0 {
+                return Err(self.fault(at, intent, PageFaultCode::PRESENT | PageFaultCode::RESERVED));
+            }
+            if self.scheme.has_flags(shift) {
+                allowed &= entry;
+                no_execute |= self.no_execute && entry.contains(Bits::NO_EXECUTE);
+                path.push((entry_at, entry));
+            }
+            if leaf {
+                self.check(allowed, no_execute, at, intent)?;
+                let page = (1 << shift) - 1;
+                let to = Gpa(self.scheme.frame(shift, entry) & !page | at.0 & page);
+                return Ok(Walk { to, path });
+            }
+            table = self.scheme.frame(12, entry);
+            shift -= self.scheme.index_bits();
+        }
+    }
+
+    /// Whether what all entries allow together suffices (SDM 3, 5.6.1).
+    fn check(&self, allowed: Bits, no_execute: bool, at: Gva, intent: Intent) -> Result<(), PageFault> {
+        let user_page = allowed.contains(Bits::USER);
+        let supervisor_on_user_page = !self.user && user_page;
+        let refused = match intent {
+            _ if self.user && !user_page => true,
+            Intent::Fetch => no_execute || self.smep && supervisor_on_user_page,
+            _ if self.smap && !self.alignment_check && supervisor_on_user_page => true,
+            Intent::Write => !allowed.contains(Bits::WRITE) && (self.user || self.write_protect),
+            Intent::Read => false,
+        };
+        if refused { Err(self.fault(at, intent, PageFaultCode::PRESENT)) } else { Ok(()) }
+    }
+
+    fn fault(&self, address: Gva, intent: Intent, mut code: PageFaultCode) -> PageFault {
+        code.set(PageFaultCode::WRITE, intent == Intent::Write);
+        code.set(PageFaultCode::USER, self.user);
+        code.set(PageFaultCode::FETCH, intent == Intent::Fetch && (self.no_execute || self.smep));
+        PageFault { code, address }
+    }
+}
+
+/// A walk that found its page.
+struct Walk {
+    to: Gpa,
+    /// The entries on the way that have an accessed flag, from the top, and where they are.
+    path: ArrayVec<(Gpa, Bits), 4>,
+}
+
+impl Walk {
+    /// Sets the flags of this access where they are not set. False if an entry is no longer what it was.
+    fn mark(&self, memory: &dyn GuestMemory, scheme: Scheme, intent: Intent) -> bool {
+        let last = self.path.len() - 1;
+        self.path.iter().enumerate().all(|(i, &(at, entry))| {
+            let dirty = i == last && intent == Intent::Write;
+            let marked = entry | Bits::ACCESSED | if dirty { Bits::DIRTY } else { Bits::empty() };
+            if marked == entry {
+                return true;
+            }
+            match memory.compare_exchange(at, scheme.width(), entry.bits(), marked.bits()) {
+                Ok(swap) => swap.is_ok(),
+                // Where there is no RAM the CPU's own store of the flag is lost as well.
+                Err(_not_ram) => true,
+            }
+        })
+    }
+}
