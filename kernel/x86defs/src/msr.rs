@@ -190,40 +190,8 @@ bitflags! {
     }
 }
 
-/// Memory types of MTRRs and PAT entries (SDM 3, 12.3, 12.12.2).
-#[repr(u8)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryType {
-    Uncacheable = 0,
-    WriteCombining = 1,
-    WriteThrough = 4,
-    WriteProtected = 5,
-    WriteBack = 6,
-    /// UC-, in the PAT only.
-    UncacheableMinus = 7,
-}
-
-impl MemoryType {
-    /// The type of a PAT entry.
-    pub const fn from_pat(bits: u8) -> Option<Self> {
-        match bits {
-            7 => Some(Self::UncacheableMinus),
-            _ => Self::from_mtrr(bits),
-        }
-    }
-    /// The type of an MTRR.
-    pub const fn from_mtrr(bits: u8) -> Option<Self> {
-        match bits {
-            0 => Some(Self::Uncacheable),
-            1 => Some(Self::WriteCombining),
-            4 => Some(Self::WriteThrough),
-            5 => Some(Self::WriteProtected),
-            6 => Some(Self::WriteBack),
-            _ => None,
-        }
-    }
-}
-
+/// UC- (SDM 3, table 12-10): a PAT entry may hold it besides the encodings of `MemoryType`.
+pub const PAT_UNCACHED: u8 = 7;
 /// IA32_PAT after reset (SDM 3, table 12-12).
 pub const PAT_RESET: u64 = 0x0007_0406_0007_0406;
 /// PHYSMASK: the range is in use (SDM 3, 12.11.2.3).

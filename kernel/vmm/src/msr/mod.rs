@@ -1,0 +1,5 @@
+//! Model-specific registers.
+
+mod fault;
+
+pub use fault::{FaultReason, MsrFault};
