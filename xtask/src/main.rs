@@ -1,1 +1,35 @@
-fn main() {}
+//! `cargo xtask`: builds the image, runs it on machines, tests it. Every verb has `--help`.
+
+mod cleanup;
+mod elf32;
+mod files;
+mod guest;
+mod image;
+mod initramfs;
+mod machine;
+mod paths;
+mod progress;
+mod setup;
+mod terminal;
+mod verbs;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let command = verbs::Cli::parse().command;
+    if let Err(error) = cleanup::install() {
+        eprintln!("error: {error:#}");
+        return ExitCode::FAILURE;
+    }
+    match verbs::dispatch(command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            match error.downcast_ref::<setup::NeedsRoot>() {
+                Some(_) => ExitCode::from(2),
+                None => ExitCode::FAILURE,
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! `cargo xtask run`: a machine in the terminal.
+
+use crate::guest::{self, Guest};
+use crate::machine::{self, Boot, Content, Ending, Limits, Module, Running};
+use crate::setup::{self, Distribution};
+use crate::terminal::{self, Keys};
+use crate::{files, image};
+use anyhow::{Context, Result, ensure};
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Most bytes that the console may print.
+const OUTPUT_LIMIT: usize = 1 << 30;
+/// An emulator may take this long to end by itself.
+const END: Duration = Duration::from_secs(10);
+
+/// Arguments of `run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Keys: everything goes to the machine except Ctrl-A x, which ends it (Ctrl-A Ctrl-A types Ctrl-A).
+
+Examples:
+  cargo xtask run                                 Debian's kernel and a busybox shell
+  cargo xtask run --machine bochs-vmx             the same on an emulated Intel CPU
+  cargo xtask run --kernel bzImage --initrd i.gz --cmdline 'console=ttyS0 debug'
+  cargo xtask run --config my/gossamer.toml       modules are looked for beside the file
+  echo 'uname -a; poweroff -f' | cargo xtask run  without a terminal")]
+pub struct Arguments {
+    /// What to boot on: qemu-kvm, qemu-svm, bochs-vmx or bochs-svm, with an optional :CPU-MODEL
+    #[arg(long, short, value_name = "MACHINE")]
+    machine: Option<String>,
+    /// A configuration of the hypervisor; the modules that it names are looked for beside it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "initrd", "cmdline", "reference"])]
+    config: Option<PathBuf>,
+    /// A kernel in bzImage format [default: Debian's kernel for virtual machines]
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// Its initial RAM disk [default: a busybox shell, with the default kernel]
+    #[arg(long, value_name = "FILE")]
+    initrd: Option<PathBuf>,
+    /// Its command line
+    #[arg(long, value_name = "WORDS", default_value = guest::CMDLINE)]
+    cmdline: String,
+    /// Memory of the guest (of the whole machine with --config), such as 512M or 1G
+    #[arg(long, value_name = "SIZE", value_parser = mebibytes)]
+    memory: Option<u64>,
+    /// Boot the kernel on the bare machine, without the hypervisor, for comparison
+    #[arg(long)]
+    reference: bool,
+    /// End the machine after so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+}
+
+/// Boots and stays until the machine ends.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let machine = machine::by_name(arguments.machine.as_deref().unwrap_or(machine::default_name()))?;
+    setup::require(machine.needs())?;
+    let boot = boot(arguments)?;
+    let limits = Limits { time: arguments.timeout.map(Duration::from_secs), output: OUTPUT_LIMIT };
+    let mut running = machine.start(&boot, limits)?;
+    if std::io::stdin().is_terminal() {
+        eprintln!("{}: Ctrl-A x ends it", machine.name());
+    }
+    let problem = match converse(&mut running)? {
+        Ending::PowerOff | Ending::ByUs => return Ok(ExitCode::SUCCESS),
+        Ending::Reset => "was reset".to_owned(),
+        Ending::Failed => format!("failed:\n{}", running.last_words()),
+    };
+    eprintln!("{} {problem}", machine.name());
+    Ok(ExitCode::FAILURE)
+}
+
+/// What the arguments ask to boot.
+fn boot(arguments: &Arguments) -> Result<Boot> {
+    let (payload, memory) = match &arguments.config {
+        Some(config) => {
+            let payload = guest::hypervisor(&image::build()?, configured_modules(config)?);
+            (payload, arguments.memory.unwrap_or(guest::LEAST_MACHINE_MEMORY))
+        }
+        None => {
+            let guest = linux(arguments)?;
+            let payload = if arguments.reference { guest.bare() } else { guest.hosted(&image::build()?) };
+            (payload, guest.machine_memory())
+        }
+    };
+    Ok(Boot { payload, memory, counting: false })
+}
+
+fn linux(arguments: &Arguments) -> Result<Guest> {
+    let mut guest = match &arguments.kernel {
+        Some(kernel) => Guest::with_kernel(kernel),
+        None => Guest::debian(Distribution::Cloud)?,
+    };
+    if let Some(initrd) = &arguments.initrd {
+        guest.initrd = Some(initrd.clone());
+    }
+    for file in [Some(&guest.kernel), guest.initrd.as_ref()].into_iter().flatten() {
+        ensure!(file.is_file(), "there is no file {}", file.display());
+    }
+    guest.cmdline.clone_from(&arguments.cmdline);
+    guest.memory = arguments.memory.unwrap_or(guest.memory);
+    Ok(guest)
+}
+
+/// The configuration and every module that it names.
+fn configured_modules(config: &Path) -> Result<Vec<Module>> {
+    let text = files::read_text(config)?;
+    let table: toml::Table = toml::from_str(&text).with_context(|| format!("{}", config.display()))?;
+    let folder = config.parent().unwrap_or(Path::new("."));
+    let mut modules = vec![guest::module(guest::CONFIG_NAME, Content::Bytes(text.into_bytes()))];
+    for vm in table.get("vm").and_then(toml::Value::as_array).into_iter().flatten() {
+        for key in ["kernel", "initrd"] {
+            let Some(name) = vm.get(key).and_then(toml::Value::as_str) else { continue };
+            if modules.iter().all(|module| module.name != name) {
+                let file = folder.join(name);
+                ensure!(
+                    file.is_file(),
+                    "{}: {key} = \"{name}\": there is no file {}",
+                    config.display(),
+                    file.display()
+                );
+                modules.push(guest::module(name, Content::File(file)));
+            }
+        }
+    }
+    Ok(modules)
+}
+
+/// Connects the terminal with the machine until one of them ends.
+fn converse(running: &mut Running) -> Result<Ending> {
+    let keyboard = running.take_keyboard().context("the machine has no keyboard")?;
+    let _mode = terminal::raw_mode()?;
+    let ender = running.ender();
+    // The thread stays in its read when the machine ends first, and goes with the process.
+    std::thread::spawn(move || {
+        if type_keys(keyboard) {
+            ender.end();
+        }
+    });
+    let mut screen = std::io::stdout();
+    while let Some(chunk) = running.read()? {
+        screen.write_all(&chunk).and_then(|()| screen.flush()).context("cannot write to the terminal")?;
+    }
+    running.wait(END)
+}
+
+/// Passes on what is typed. True when the person ends the machine.
+fn type_keys(mut keyboard: Box<dyn Write + Send>) -> bool {
+    // Ctrl-A is nothing special in a pipe.
+    let on_terminal = std::io::stdin().is_terminal();
+    let mut keys = Keys::default();
+    let mut buffer = [0; 256];
+    let mut stdin = std::io::stdin();
+    loop {
+        let Ok(count @ 1..) = stdin.read(&mut buffer) else { break };
+        let typed = if on_terminal {
+            keys.translate(&buffer[..count])
+        } else {
+            terminal::Typed { forward: buffer[..count].to_vec(), quit: false }
+        };
+        if typed.quit {
+            return true;
+        }
+        if keyboard.write_all(&typed.forward).and_then(|()| keyboard.flush()).is_err() {
+            break;
+        }
+    }
+    // Without a keyboard the machine goes on.
+    false
+}
+
+fn mebibytes(text: &str) -> Result<u64, String> {
+    let (digits, scale) = match text.as_bytes().last() {
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 1),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 1024),
+        _ => return Err("expected a size such as 512M or 1G".to_owned()),
+    };
+    let size = digits.parse::<u64>().ok().and_then(|size| size.checked_mul(scale)).filter(|size| *size > 0);
+    size.ok_or_else(|| "expected a size such as 512M or 1G".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(mebibytes("512M"), Ok(512));
+        assert_eq!(mebibytes("2g"), Ok(2048));
+        for text in ["", "M", "512", "1.5G", "0M", "-1M", "99999999999999999999G", "99999999999999999G"] {
+            assert!(mebibytes(text).is_err(), "{text}");
+        }
+    }
+}
