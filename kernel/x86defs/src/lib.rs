@@ -4,6 +4,9 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate std;
+
 pub mod addr;
 pub mod apic;
 pub mod control;
@@ -11,9 +14,11 @@ pub mod cpuid;
 pub mod ept;
 pub mod event;
 pub mod gpr;
-pub mod msr;
-pub mod reset;
 pub mod memory_type;
+pub mod msr;
 pub mod npt;
+pub mod reset;
 pub mod segment;
 pub mod svm;
+pub mod vmcs;
+pub mod vmx;
