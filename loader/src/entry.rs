@@ -36,6 +36,9 @@ const LARGE_PAGES: u64 = (1 << 32) / LARGE_PAGE_SIZE as u64;
 /// Byte offset in the PML4 of the entry that maps [`DIRECT_MAP`].
 const DIRECT_MAP_ENTRY: u64 = (DIRECT_MAP >> 39 & 511) * 8;
 
+/// Paging with write protection in ring 0 too; errors of the x87 unit as #MF; caches on.
+const CR0: Cr0 = Cr0::PE.union(Cr0::ET).union(Cr0::NE).union(Cr0::WP).union(Cr0::PG);
+
 const CODE_SELECTOR: u16 = 8;
 const DATA_SELECTOR: u16 = 16;
 
@@ -153,16 +156,15 @@ loader_entry:
     movl %eax, {direct_map}(%ebx)
     movl ${nx_high}, {direct_map} + 4(%ebx)
 
-    movl %cr4, %eax
-    orl ${pae}, %eax
+    # A known state: firmware may have left CR4.LA57, which would make these tables mean something else.
+    movl ${cr4}, %eax
     movl %eax, %cr4
     movl %ebx, %cr3
     movl ${efer}, %ecx
     rdmsr
     orl ${efer_bits}, %eax
     wrmsr
-    movl %cr0, %eax
-    orl ${cr0_bits}, %eax
+    movl ${cr0}, %eax
     movl %eax, %cr0
 
     address loader_gdt, %eax
@@ -273,10 +275,10 @@ loader_stack_top:
     large_pages = const LARGE_PAGES,
     direct_map = const DIRECT_MAP_ENTRY,
     nx_high = const PageTableFlags::NO_EXECUTE.bits() >> 32,
-    pae = const Cr4::PAE.bits(),
+    cr4 = const Cr4::PAE.bits(),
     efer = const IA32_EFER,
     efer_bits = const Efer::LME.union(Efer::NXE).bits(),
-    cr0_bits = const Cr0::PE.union(Cr0::WP).union(Cr0::PG).bits(),
+    cr0 = const CR0.bits(),
     code = const CODE_SELECTOR,
     data_selector = const DATA_SELECTOR,
     code_descriptor = const DescriptorFlags::KERNEL_CODE64.bits(),

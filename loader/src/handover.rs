@@ -33,12 +33,13 @@ pub fn memory_map(found: &Found<'_>, own_image: PhysRange) -> Result<MemoryMap, 
 pub fn boot_info(
     memory: &impl PhysicalMemory,
     found: &Found<'_>,
+    map: &MemoryMap,
     pool: &mut Pool,
 ) -> Result<BootInfo, LoaderError> {
     let mut info = BootInfo::new();
     info.cmdline = pool.keep(found.cmdline.as_bytes())?;
     info.loader_name = pool.keep(found.loader_name.as_bytes())?;
-    let root = found.rsdp.and_then(rsdp::check).or_else(|| rsdp::search(memory));
+    let root = found.rsdp.and_then(rsdp::check).or_else(|| rsdp::search(memory, map));
     if let Some(root) = root {
         info.rsdp = pool.keep(root)?;
     }
@@ -54,4 +55,81 @@ pub fn set_memory(info: &mut BootInfo, map: &MemoryMap) {
     let ranges = map.ranges();
     info.memory[..ranges.len()].copy_from_slice(ranges);
     info.memory_count = ranges.len() as u32;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::found::FoundModule;
+    use crate::physical::fake::Fake;
+    use abi::boot::MemoryRange;
+    use std::boxed::Box;
+
+    const OWN_IMAGE: PhysRange = PhysRange { start: 0x20_0000, len: 0x2_8100 };
+    const MODULE: PhysRange = PhysRange { start: 0x30_0000, len: 0x1234 };
+
+    fn found(usable: u64) -> Found<'static> {
+        let range = PhysRange { start: 0x10_0000, len: usable };
+        let mut found = Found { loader_name: "GRUB", cmdline: "console=com2", ..Found::default() };
+        found.memory.push(MemoryRange { range, kind: MemoryKind::Usable, reserved: 0 });
+        found.modules.push(FoundModule { data: MODULE, cmdline: "vmlinuz quiet" });
+        found.modules.push(FoundModule { data: PhysRange::default(), cmdline: "" });
+        found
+    }
+
+    #[test]
+    fn image_and_modules_are_never_allocated() {
+        let mut map = memory_map(&found(64 << 20), OWN_IMAGE).unwrap();
+        let window = PhysRange { start: 0, len: REACH };
+        while let Ok(allocation) = map.allocate(0x1000, 1, window) {
+            let page = allocation.range();
+            for kept in [OWN_IMAGE, MODULE] {
+                assert!(page.end() <= kept.start || page.start >= kept.end(), "{page:x?} in {kept:x?}");
+            }
+        }
+        let kind_at = |address| {
+            map.ranges().iter().find(|r| (r.range.start..r.range.end()).contains(&address)).map(|r| r.kind)
+        };
+        assert_eq!(kind_at(OWN_IMAGE.end() - 1), Some(MemoryKind::Image));
+        assert_eq!(kind_at(MODULE.end() - 1), Some(MemoryKind::Module));
+    }
+
+    #[test]
+    fn too_little_memory_is_said() {
+        let error = memory_map(&found(MIN_MEMORY), OWN_IMAGE).unwrap_err();
+        assert!(matches!(error, LoaderError::TooLittleMemory { usable } if usable < MIN_MEMORY));
+        let mut high = found(1 << 20);
+        let range = PhysRange { start: REACH, len: 1 << 40 };
+        high.memory.push(MemoryRange { range, kind: MemoryKind::Usable, reserved: 0 });
+        assert!(memory_map(&high, OWN_IMAGE).is_err(), "memory out of reach does not count");
+    }
+
+    #[test]
+    fn strings_and_root_pointer_are_copied() {
+        let memory = Fake::new(0, 0x10_0000);
+        let mut pool = Box::new(Pool::new());
+        let mut root = *b"RSD PTR \0OEMID \0\x34\x12\0\0";
+        root[8] = root.iter().fold(0u8, |sum, b| sum.wrapping_add(*b)).wrapping_neg();
+        let found = Found { rsdp: Some(&root), ..found(64 << 20) };
+        let map = memory_map(&found, OWN_IMAGE).unwrap();
+        let mut info = boot_info(&memory, &found, &map, &mut pool).unwrap();
+        set_memory(&mut info, &map);
+
+        assert_eq!(pool.kept(info.cmdline), Some(&b"console=com2"[..]));
+        assert_eq!(pool.kept(info.loader_name), Some(&b"GRUB"[..]));
+        assert_eq!(pool.kept(info.rsdp), Some(&root[..]));
+        assert_eq!(info.modules().len(), 2);
+        assert_eq!(info.modules()[0].data, MODULE);
+        assert_eq!(pool.kept(info.modules()[0].cmdline), Some(&b"vmlinuz quiet"[..]));
+        assert_eq!(info.memory(), map.ranges());
+    }
+
+    #[test]
+    fn a_bad_root_pointer_is_not_passed_on() {
+        let memory = Fake::new(0, 0x10_0000);
+        let mut pool = Box::new(Pool::new());
+        let found = Found { rsdp: Some(b"RSD PTR xOEMID x____"), ..found(64 << 20) };
+        let map = memory_map(&found, OWN_IMAGE).unwrap();
+        assert_eq!(boot_info(&memory, &found, &map, &mut pool).unwrap().rsdp, PhysRange::default());
+    }
 }

@@ -206,3 +206,86 @@ fn segment<'f>(file: &'f [u8], header: &ProgramHeader) -> Result<Segment<'f>, Im
         executable: header.p_flags.get() & PF_X != 0,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    const CODE: (u32, u64, u64) = (PF_X, 0, 0x1800);
+    const DATA: (u32, u64, u64) = (PF_W, 0x2000, 0x5000);
+
+    /// An executable with segments of (flags, address from `KERNEL_BASE`, length in memory), each with 16 bytes
+    /// in the file, that starts at its first byte.
+    fn elf(segments: &[(u32, u64, u64)]) -> Vec<u8> {
+        let mut file = IDENT.to_vec();
+        file.resize(16, 0);
+        file.extend([ET_EXEC, EM_X86_64].map(u16::to_le_bytes).as_flattened());
+        file.extend(1u32.to_le_bytes());
+        file.extend([KERNEL_BASE, 64, 0].map(u64::to_le_bytes).as_flattened());
+        file.extend(0u32.to_le_bytes());
+        file.extend([64, 56, segments.len() as u16, 0, 0, 0].map(u16::to_le_bytes).as_flattened());
+        let content = 64 + 56 * segments.len() as u64;
+        for (flags, offset, len) in segments {
+            let start = KERNEL_BASE.wrapping_add(*offset);
+            file.extend([PT_LOAD, *flags].map(u32::to_le_bytes).as_flattened());
+            file.extend([content, start, start, 16, *len, PAGE_SIZE].map(u64::to_le_bytes).as_flattened());
+        }
+        file.extend(0..16);
+        file
+    }
+
+    fn error(segments: &[(u32, u64, u64)]) -> ImageError {
+        KernelImage::parse(&elf(segments)).unwrap_err()
+    }
+
+    #[test]
+    fn reads_segments() {
+        let file = elf(&[CODE, DATA]);
+        let image = KernelImage::parse(&file).unwrap();
+        let [code, data] = &image.segments[..] else { panic!("two segments") };
+        assert!(code.executable && !code.writable && data.writable && !data.executable);
+        assert_eq!((code.first_page(), code.end_page()), (KERNEL_BASE, KERNEL_BASE + 0x2000));
+        assert_eq!(data.content, &file[file.len() - 16..]);
+        assert_eq!(data.len, 0x5000);
+        assert_eq!(image.span(), 0x7000);
+    }
+
+    #[test]
+    fn segments_must_not_share_pages_or_leave_their_place() {
+        for misplaced in [(PF_W, 0x1900, 0x10), (PF_W, MAX_SPAN, 0x10), (PF_W, 0x2000, u64::MAX)] {
+            let (_, offset, len) = misplaced;
+            assert_eq!(error(&[CODE, misplaced]), ImageError::Misplaced { start: KERNEL_BASE + offset, len });
+        }
+        assert!(matches!(error(&[DATA, CODE]), ImageError::Misplaced { .. }), "the first starts at the base");
+        let below = (PF_X, 0u64.wrapping_sub(PAGE_SIZE), 0x10);
+        assert!(matches!(error(&[below]), ImageError::Misplaced { .. }));
+    }
+
+    #[test]
+    fn no_segment_is_writable_and_executable() {
+        assert_eq!(error(&[(PF_W | PF_X, 0, 16)]), ImageError::WritableCode { start: KERNEL_BASE });
+    }
+
+    #[test]
+    fn the_entry_point_is_code() {
+        assert_eq!(error(&[(PF_W, 0, 0x1000)]), ImageError::BadEntry { entry: KERNEL_BASE });
+        assert_eq!(error(&[]), ImageError::BadEntry { entry: KERNEL_BASE });
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        assert_eq!(KernelImage::parse(&[]).unwrap_err(), ImageError::Missing);
+        let good = elf(&[CODE, DATA]);
+        for len in 1..good.len() {
+            assert_eq!(KernelImage::parse(&good[..len]).unwrap_err(), ImageError::NotElf, "cut at {len}");
+        }
+        for at in [0, 4, 5, 16, 18, 54] {
+            let mut bad = good.clone();
+            bad[at] ^= 0xff;
+            assert_eq!(KernelImage::parse(&bad).unwrap_err(), ImageError::NotElf, "byte {at}");
+        }
+        let many: Vec<_> = (0..=MAX_SEGMENTS as u64).map(|n| (PF_X, n * PAGE_SIZE, 16)).collect();
+        assert_eq!(error(&many), ImageError::TooManySegments);
+    }
+}

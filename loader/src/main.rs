@@ -70,7 +70,7 @@ fn gather(
         _ => return Err(LoaderError::NotMultiboot { magic }),
     };
     let map = handover::memory_map(&found, own_image)?;
-    let info = handover::boot_info(memory, &found, pool)?;
+    let info = handover::boot_info(memory, &found, &map, pool)?;
     report(protocol, &found, &map, &info);
     Ok((info, map))
 }
@@ -91,7 +91,7 @@ fn report(protocol: &str, found: &Found<'_>, map: &MemoryMap, info: &BootInfo) {
         found.modules.len()
     );
     if info.rsdp.len == 0 {
-        say!("gossamer loader: no ACPI tables found; start with multiboot2 where the firmware is UEFI");
+        say!("gossamer loader: no ACPI tables found; with UEFI firmware load this file with `multiboot2`");
     }
 }
 

@@ -135,7 +135,7 @@ fn outward(range: PhysRange) -> PhysRange {
     if range.len == 0 {
         return range;
     }
-    let last_page = u64::MAX & !(PAGE_SIZE - 1);
+    let last_page = !(PAGE_SIZE - 1);
     between(
         range.start & !(PAGE_SIZE - 1),
         range.end().checked_next_multiple_of(PAGE_SIZE).unwrap_or(last_page),
@@ -225,7 +225,7 @@ mod tests {
             MemoryRange { range: PhysRange { start: u64::MAX - 5, len: 3 }, kind: Usable, reserved: 0 },
         ])
         .unwrap();
-        assert_eq!(shown(&map), [(0, 0x1000, Reserved), (0x10_0000, u64::MAX & !0xfff, Usable)]);
+        assert_eq!(shown(&map), [(0, 0x1000, Reserved), (0x10_0000, !0xfff, Usable)]);
     }
 
     #[test]

@@ -43,3 +43,62 @@ fn text<'m>(string: Result<&'m str, StringError>, what: &'static str) -> Result<
         StringError::Utf8(_) => LoaderError::NotUtf8 { what },
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abi::boot::MemoryKind;
+    use multiboot2::{
+        BootLoaderNameTag, Builder, CommandLineTag, MemoryAreaType, MemoryMapTag, ModuleTag, RsdpV1Tag,
+        RsdpV2Tag,
+    };
+
+    fn with_map() -> Builder {
+        Builder::new().mmap(MemoryMapTag::new(&[
+            MemoryArea::new(0, 0x9_fc00, MemoryAreaType::Available),
+            MemoryArea::new(0xf_0000, 0x1_0000, MemoryAreaType::Custom(77)),
+        ]))
+    }
+
+    #[allow(unsafe_code, reason = "the crate has no other constructor")]
+    fn reading<R>(builder: Builder, check: impl FnOnce(Result<Found<'_>, LoaderError>) -> R) -> R {
+        let bytes = builder.build();
+        // SAFETY: The structure was built just now and outlives the information.
+        let information = unsafe { BootInformation::load((&raw const *bytes).cast()) }.unwrap();
+        check(read(&information))
+    }
+
+    #[test]
+    fn reads_everything() {
+        let builder = with_map()
+            .cmdline(CommandLineTag::new("console=com1"))
+            .bootloader(BootLoaderNameTag::new("GRUB 2.06"))
+            .add_module(ModuleTag::new(0x30_0000, 0x30_1234, "vmlinuz quiet"))
+            .add_module(ModuleTag::new(0x40_0000, 0x40_0001, "initrd"));
+        reading(builder, |found| {
+            let found = found.unwrap();
+            assert_eq!((found.cmdline, found.loader_name), ("console=com1", "GRUB 2.06"));
+            assert_eq!(found.memory[0].range, PhysRange { start: 0, len: 0x9_fc00 });
+            assert_eq!(found.memory[0].kind, MemoryKind::Usable);
+            assert_eq!(found.memory[1].kind, MemoryKind::Reserved, "an unknown kind");
+            assert_eq!(found.modules[0].data, PhysRange { start: 0x30_0000, len: 0x1234 });
+            assert_eq!(found.modules[0].cmdline, "vmlinuz quiet");
+            assert_eq!(found.modules[1].cmdline, "initrd");
+            assert_eq!(found.rsdp, None);
+        });
+    }
+
+    #[test]
+    fn the_newer_root_pointer_is_preferred() {
+        let (v1, v2) = (RsdpV1Tag::new(*b"OEMID ", 0, 0x1234), RsdpV2Tag::new(*b"OEMID ", 2, 0, 36, 0x5678));
+        let length =
+            |builder| reading(builder, |found| crate::rsdp::check(found.unwrap().rsdp?).map(<[u8]>::len));
+        assert_eq!(length(with_map().rsdpv1(v1)), Some(20));
+        assert_eq!(length(with_map().rsdpv1(v1).rsdpv2(v2)), Some(36));
+    }
+
+    #[test]
+    fn a_missing_memory_map_is_named() {
+        reading(Builder::new(), |found| assert_eq!(found.unwrap_err(), LoaderError::NoMemoryMap));
+    }
+}

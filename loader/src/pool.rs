@@ -34,6 +34,13 @@ impl Pool {
         self.used = (self.used + source.len()).next_multiple_of(ALIGN).min(POOL_SIZE);
         Ok(kept)
     }
+
+    /// What was kept there.
+    #[cfg(test)]
+    pub(crate) fn kept(&self, range: PhysRange) -> Option<&[u8]> {
+        let at = range.start.checked_sub(self.bytes.as_ptr() as u64)? as usize;
+        self.bytes.get(at..at + range.len as usize)
+    }
 }
 
 impl Default for Pool {

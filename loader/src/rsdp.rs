@@ -1,7 +1,8 @@
 //! The ACPI root system description pointer (ACPI 6.5, 5.2.5).
 
-use abi::boot::PhysRange;
+use abi::boot::{MemoryKind, PhysRange};
 
+use crate::memory_map::MemoryMap;
 use crate::physical::PhysicalMemory;
 
 const SIGNATURE: &[u8; 8] = b"RSD PTR ";
@@ -11,8 +12,10 @@ const LEN_V1: usize = 20;
 const REVISION: usize = 15;
 /// Offset of the length, 32 bits.
 const LENGTH: usize = 20;
-/// The structure lies at a multiple of this.
-const ALIGN: usize = 16;
+/// A BIOS puts it at a multiple of this.
+const BIOS_ALIGN: usize = 16;
+/// UEFI promises no alignment; its allocations and the tables in them have at least this.
+const UEFI_ALIGN: usize = 4;
 
 /// The BIOS data area holds the segment of the extended BIOS data area here.
 const EBDA_SEGMENT: PhysRange = PhysRange { start: 0x40e, len: 2 };
@@ -37,9 +40,18 @@ pub fn check(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(..len).filter(|whole| len > LENGTH && sum(whole) == 0)
 }
 
-/// Searches where a BIOS puts it.
-pub fn search(memory: &impl PhysicalMemory) -> Option<&[u8]> {
-    ebda(memory).and_then(|area| search_area(memory, area)).or_else(|| search_area(memory, BIOS_AREA))
+/// Searches where a BIOS puts it, then in the memory that the firmware set aside for ACPI tables: under UEFI with
+/// multiboot 1 there is no other way to it.
+pub fn search<'m>(memory: &'m impl PhysicalMemory, map: &MemoryMap) -> Option<&'m [u8]> {
+    let bios_areas = ebda(memory).into_iter().chain([BIOS_AREA]);
+    let acpi_areas = map
+        .ranges()
+        .iter()
+        .filter(|r| matches!(r.kind, MemoryKind::AcpiReclaimable | MemoryKind::AcpiNvs))
+        .map(|r| r.range);
+    let bios = bios_areas.map(|area| (area, BIOS_ALIGN));
+    let uefi = acpi_areas.map(|area| (area, UEFI_ALIGN));
+    bios.chain(uefi).find_map(|(area, align)| search_area(memory, area, align))
 }
 
 fn ebda(memory: &impl PhysicalMemory) -> Option<PhysRange> {
@@ -48,9 +60,9 @@ fn ebda(memory: &impl PhysicalMemory) -> Option<PhysRange> {
     (start != 0 && start < LOW_MEMORY).then_some(PhysRange { start, len: EBDA_SEARCHED })
 }
 
-fn search_area(memory: &impl PhysicalMemory, area: PhysRange) -> Option<&[u8]> {
+fn search_area(memory: &impl PhysicalMemory, area: PhysRange, align: usize) -> Option<&[u8]> {
     let bytes = memory.bytes(area)?;
-    (0..bytes.len()).step_by(ALIGN).find_map(|at| check(&bytes[at..]))
+    (0..bytes.len()).step_by(align).find_map(|at| check(&bytes[at..]))
 }
 
 fn sum(bytes: &[u8]) -> u8 {
@@ -61,6 +73,7 @@ fn sum(bytes: &[u8]) -> u8 {
 mod tests {
     use super::*;
     use crate::physical::fake::Fake;
+    use abi::boot::MemoryRange;
     use std::vec::Vec;
 
     fn with_checksum(mut bytes: Vec<u8>, at: usize) -> Vec<u8> {
@@ -103,18 +116,33 @@ mod tests {
 
     #[test]
     fn searches_the_ebda_before_the_bios_area() {
+        let no_map = MemoryMap::default();
         let mut memory = Fake::new(0, 0x10_0000);
         memory.put(0xf_5a40, &v1());
-        assert_eq!(search(&memory).map(<[u8]>::len), Some(LEN_V1));
+        assert_eq!(search(&memory, &no_map).map(<[u8]>::len), Some(LEN_V1));
         memory.put(0x40e, &0x9fc0u16.to_le_bytes());
         memory.put(0x9_fc00 + 1008 - 32, &v2());
-        assert_eq!(search(&memory).map(<[u8]>::len), Some(36));
+        assert_eq!(search(&memory, &no_map).map(<[u8]>::len), Some(36));
     }
 
     #[test]
-    fn only_aligned_structures_count() {
+    fn a_bios_aligns_it() {
         let mut memory = Fake::new(0, 0x10_0000);
         memory.put(0xf_5a48, &v1());
-        assert_eq!(search(&memory), None);
+        assert_eq!(search(&memory, &MemoryMap::default()), None);
+    }
+
+    #[test]
+    fn uefi_keeps_it_in_acpi_memory() {
+        let mut memory = Fake::new(0, 0x20_0000);
+        memory.put(0x18_0014, &v2());
+        let range = PhysRange { start: 0x18_0000, len: 0x1000 };
+        let map_of = |kind| MemoryMap::new(&[MemoryRange { range, kind, reserved: 0 }]).unwrap();
+        for kind in [MemoryKind::AcpiReclaimable, MemoryKind::AcpiNvs] {
+            assert_eq!(search(&memory, &map_of(kind)), Some(&v2()[..]));
+        }
+        for kind in [MemoryKind::Usable, MemoryKind::Reserved] {
+            assert_eq!(search(&memory, &map_of(kind)), None, "{kind:?}");
+        }
     }
 }

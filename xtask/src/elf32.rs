@@ -47,9 +47,13 @@ impl fmt::Display for Elf32Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::NotElf64 => f.write_str("not an ELF64 file for x86-64"),
-            Self::Truncated { offset } => write!(f, "the file ends within the structure at offset {offset:#x}"),
+            Self::Truncated { offset } => {
+                write!(f, "the file ends within the structure at offset {offset:#x}")
+            }
             Self::NoSegments => f.write_str("the file has no loadable segment"),
-            Self::AddressTooHigh { address } => write!(f, "address {address:#x} is not below 4 GiB once loaded"),
+            Self::AddressTooHigh { address } => {
+                write!(f, "address {address:#x} is not below 4 GiB once loaded")
+            }
         }
     }
 }
@@ -127,7 +131,8 @@ impl<'f> Elf64<'f> {
         }
         let mut header = Reader { file, offset: IDENT_LEN as u64 };
         let (kind, machine) = (header.u16()?, header.u16()?);
-        let (_version, entry, table, _sections) = (header.u32()?, header.u64()?, header.u64()?, header.u64()?);
+        let (_version, entry, table, _sections) =
+            (header.u32()?, header.u64()?, header.u64()?, header.u64()?);
         let (_flags, _header_len) = (header.u32()?, header.u16()?);
         let (entry_len, count) = (header.u16()?, header.u16()?);
         if machine != EM_X86_64 || entry_len != PROGRAM_HEADER_LEN_64 {
@@ -226,4 +231,90 @@ fn put32(out: &mut Vec<u8>, values: &[u32]) {
 
 fn put64(out: &mut Vec<u8>, values: &[u64]) {
     out.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CODE: [u64; 3] = [0x1000, 3, 3];
+    const DATA: [u64; 3] = [0x5010, 5, 0x9000];
+
+    /// An ELF64 file, entered at `entry`, with a note and segments of [address, length in the file, in memory].
+    fn elf64(entry: u64, segments: &[[u64; 3]]) -> Vec<u8> {
+        let mut file = Vec::new();
+        put_ident(&mut file, &IDENT_64);
+        put16(&mut file, &[ET_EXEC, EM_X86_64]);
+        put32(&mut file, &[EV_CURRENT]);
+        put64(&mut file, &[entry, HEADER_LEN_64.into(), 0]);
+        put32(&mut file, &[0]);
+        put16(&mut file, &[HEADER_LEN_64, PROGRAM_HEADER_LEN_64, segments.len() as u16 + 1, 64, 7, 6]);
+        let mut content = file.len() as u64 + 56 * (segments.len() as u64 + 1);
+        put32(&mut file, &[4, 4]);
+        put64(&mut file, &[content, 0, 0, 1, 1, 1]);
+        for [address, in_file, in_memory] in segments {
+            put32(&mut file, &[PT_LOAD, 5]);
+            put64(&mut file, &[content, *address, *address, *in_file, *in_memory, 4096]);
+            content += in_file;
+        }
+        let content: u64 = segments.iter().map(|[_, in_file, _]| in_file).sum();
+        file.extend((1..=content).map(|n| n as u8));
+        file.extend(b"symbols");
+        file
+    }
+
+    fn words(bytes: &[u8]) -> Vec<u32> {
+        bytes.chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().unwrap())).collect()
+    }
+
+    #[test]
+    fn the_container_is_an_i386_executable_at_the_load_address() {
+        let file = to_elf32(&elf64(0x1002, &[CODE, DATA]), LOAD_ADDRESS).unwrap();
+        assert_eq!(file[..IDENT_LEN], *b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0");
+        assert_eq!(words(&file[16..52]), [0x3_0002, 1, 0x20_1002, 52, 0, 0, 0x20_0034, 2, 0]);
+        assert_eq!(words(&file[52..84]), [1, 0x1000, 0x20_1000, 0x20_1000, 3, 3, 5, 4096]);
+        assert_eq!(words(&file[84..116]), [1, 0x1010, 0x20_5010, 0x20_5010, 5, 0x9000, 5, 4096]);
+        assert_eq!(file[0x1000..0x1003], [1, 2, 3]);
+        assert_eq!(file[0x1010..], [4, 5, 6, 7, 8], "nothing follows the last segment");
+    }
+
+    #[test]
+    fn stripping_keeps_what_is_loaded() {
+        let original = elf64(0xffff_ffff_8000_0000, &[CODE, DATA]);
+        let stripped = only_loaded(&original).unwrap();
+        assert!(!stripped.ends_with(b"symbols"));
+        let (before, after) = (Elf64::parse(&original).unwrap(), Elf64::parse(&stripped).unwrap());
+        assert_eq!((before.kind, before.entry), (after.kind, after.entry));
+        let shown = |elf: &Elf64<'_>| -> Vec<_> {
+            elf.segments
+                .iter()
+                .map(|s| (s.flags, s.vaddr, s.content.to_vec(), s.memory_len, s.align))
+                .collect()
+        };
+        assert_eq!(shown(&before), shown(&after));
+        assert_eq!(only_loaded(&stripped), Ok(stripped));
+    }
+
+    #[test]
+    fn addresses_above_4_gib_are_refused() {
+        let convert = |entry, address, len| to_elf32(&elf64(entry, &[[address, 1, len]]), LOAD_ADDRESS);
+        let last = 0xffff_ffff - u64::from(LOAD_ADDRESS);
+        assert!(convert(0, last - 1, 1).is_ok());
+        assert_eq!(convert(last + 1, 0, 1), Err(Elf32Error::AddressTooHigh { address: last + 1 }));
+        assert_eq!(convert(0, 0, last + 1), Err(Elf32Error::AddressTooHigh { address: last + 1 }));
+        assert_eq!(convert(0, u64::MAX, 1), Err(Elf32Error::AddressTooHigh { address: u64::MAX }));
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        let good = elf64(0, &[CODE]);
+        let cut = good.len() - b"symbols".len();
+        for len in 0..cut {
+            assert!(to_elf32(&good[..len], LOAD_ADDRESS).is_err(), "cut at {len}");
+        }
+        assert!(to_elf32(&good[..cut], LOAD_ADDRESS).is_ok());
+        let container = to_elf32(&good, LOAD_ADDRESS).unwrap();
+        assert_eq!(to_elf32(&container, LOAD_ADDRESS), Err(Elf32Error::NotElf64));
+        assert_eq!(to_elf32(&elf64(0, &[]), LOAD_ADDRESS), Err(Elf32Error::NoSegments));
+    }
 }
