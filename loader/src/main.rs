@@ -9,6 +9,7 @@ mod header;
 mod identity;
 mod place;
 mod serial;
+mod trap;
 
 use core::arch::asm;
 use core::convert::Infallible;
@@ -22,6 +23,7 @@ use loader::image::KernelImage;
 use loader::memory_map::MemoryMap;
 use loader::pool::Pool;
 use loader::{handover, multiboot1, multiboot2};
+use x86_64::structures::idt::InterruptDescriptorTable;
 
 use crate::identity::IdentityMap;
 use crate::serial::say;
@@ -31,6 +33,8 @@ static KERNEL: &[u8] = include_bytes!(env!("LOADER_KERNEL_IMAGE"));
 
 /// Called once by the entry code, in long mode, with EAX and EBX as the boot loader left them.
 pub(crate) extern "C" fn loader_main(magic: u32, information: u32) -> ! {
+    let mut idt = InterruptDescriptorTable::new();
+    trap::load(&mut idt);
     let Err(error) = start(magic, information);
     say!("gossamer loader: {error}");
     halt()
