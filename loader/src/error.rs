@@ -5,6 +5,7 @@ use core::fmt;
 use abi::boot::{MAX_MODULES, MAX_RANGES, PhysRange};
 
 use crate::image::ImageError;
+use crate::physical::MAX_STRING;
 use crate::pool::POOL_SIZE;
 
 /// Least usable memory below 4 GiB with which starting makes sense: the hypervisor's own 16 MiB and as much
@@ -30,6 +31,13 @@ pub enum LoaderError {
     Malformed {
         /// What it is.
         what: &'static str,
+    },
+    /// A string has no end within [`MAX_STRING`] bytes of readable memory.
+    Endless {
+        /// Whose string.
+        what: &'static str,
+        /// Its physical address.
+        address: u64,
     },
     /// A string is not UTF-8.
     NotUtf8 {
@@ -94,6 +102,11 @@ impl fmt::Display for LoaderError {
             Self::Malformed { what } => {
                 write!(f, "{what} is malformed; this is a fault of the boot loader")
             }
+            Self::Endless { what, address } => write!(
+                f,
+                "{what} at {address:#x} does not end within {} KiB; shorten it in the boot menu",
+                MAX_STRING / 1024
+            ),
             Self::NotUtf8 { what } => write!(f, "{what} is not UTF-8; correct it in the boot menu"),
             Self::NoMemoryMap => {
                 f.write_str("no memory map from the boot loader; use one that passes it, such as GRUB 2")

@@ -133,7 +133,7 @@ fn string<'m>(
     what: &'static str,
 ) -> Result<&'m str, LoaderError> {
     let address = u64::from(address.get());
-    let bytes = memory.zero_terminated(address).ok_or(LoaderError::Unreadable { what, address })?;
+    let bytes = memory.zero_terminated(address).ok_or(LoaderError::Endless { what, address })?;
     core::str::from_utf8(bytes).map_err(|_| LoaderError::NotUtf8 { what })
 }
 
@@ -215,7 +215,8 @@ mod tests {
         let far = |what| LoaderError::Unreadable { what, address: 0xffff_fff0 };
         assert_eq!(broken(BASE + 48, &[0xffff_fff0]), far("the memory map"));
         assert_eq!(broken(BASE + 24, &[0xffff_fff0]), far("the list of modules"));
-        assert_eq!(broken(BASE + 16, &[0xffff_fff0]), far("the command line"));
+        let endless = LoaderError::Endless { what: "the command line", address: 0xffff_fff0 };
+        assert_eq!(broken(BASE + 16, &[0xffff_fff0]), endless);
         assert_eq!(broken(STRINGS, &[0xff]), LoaderError::NotUtf8 { what: "the command line" });
         assert_eq!(broken(BASE + 20, &[MAX_MODULES as u32 + 1]), LoaderError::TooManyModules);
         assert_eq!(broken(MODULES, &[0x2000, 0x1000]), LoaderError::BadModule { start: 0x2000, end: 0x1000 });
