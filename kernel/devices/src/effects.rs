@@ -29,7 +29,8 @@ pub enum PowerEvent {
 /// dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// New level of the device's interrupt output; `None`: unchanged.
+    /// New level of the device's interrupt output; `None`: unchanged. The [`crate::pit`] alone reports each
+    /// rising edge as `Some(true)` without the fall before it: make it a pulse.
     pub line: Option<bool>,
     /// When the device wants to be called next.
     pub deadline: Deadline,

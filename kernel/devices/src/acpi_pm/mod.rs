@@ -25,7 +25,7 @@ pub const MAX_WIDTH: u8 = 4;
 /// Width of the timer: the FADT's TMR_VAL_EXT flag says 32.
 pub const TIMER_BITS: u32 = 32;
 /// SLP_TYP of S5 for the DSDT's `\_S5` package; other sleeping states do not exist.
-pub const S5_SLP_TYP: u8 = 5;
+pub const S5_SLP_TYP: u8 = 0;
 
 const CLOCK: Frequency = Frequency::from_hz(TIMER_HZ);
 

@@ -28,12 +28,12 @@ fn the_machine_is_in_acpi_mode() {
 #[test]
 fn s5_switches_off() {
     let mut pm = AcpiPm::new();
-    assert_eq!(pm.write(CONTROL_BLOCK, 2, 5 << 10, NOW).power, None);
+    assert_eq!(pm.write(CONTROL_BLOCK, 2, 7 << 10, NOW).power, None, "only chosen");
     assert_eq!(pm.write(CONTROL_BLOCK, 2, 1 << 13 | 1 << 10, NOW).power, None, "no S1");
-    assert_eq!(pm.write(CONTROL_BLOCK, 2, 1 << 13 | 5 << 10, NOW).power, Some(PowerEvent::PowerOff));
+    assert_eq!(pm.write(CONTROL_BLOCK, 2, 1 << 13, NOW).power, Some(PowerEvent::PowerOff));
     assert_eq!(read(&mut pm, CONTROL_BLOCK, NOW) & 1 << 13, 0);
     assert_eq!(
-        AcpiPm::new().write(CONTROL_BLOCK + 1, 1, 0x34, NOW).power,
+        AcpiPm::new().write(CONTROL_BLOCK + 1, 1, 0x20, NOW).power,
         Some(PowerEvent::PowerOff),
         "as a byte"
     );

@@ -17,6 +17,7 @@ use spec::{
     EOIR, Entry, ID_MASK, ID_SHIFT, IOAPICARB, IOAPICID, IOAPICVER, IOREDTBL, IOREGSEL, IOWIN,
     MAX_REDIRECTION_ENTRY_SHIFT, VERSION,
 };
+use x86defs::apic::DeliveryMode;
 
 /// Number of interrupt inputs.
 pub const PINS: usize = 24;
@@ -25,23 +26,6 @@ pub const SIZE: u16 = 0x1000;
 /// Registers are 32 bits wide; narrower accesses read the bytes they name and write nothing.
 pub const MAX_WIDTH: u8 = 4;
 
-/// How the destination takes a message (82093AA, 3.2.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeliveryMode {
-    /// As the vector, at all destinations.
-    Fixed,
-    /// As the vector, at the destination with the lowest priority.
-    LowestPriority,
-    /// System management interrupt.
-    Smi,
-    /// Non-maskable interrupt.
-    Nmi,
-    /// INIT.
-    Init,
-    /// As the vector that the 8259A gives.
-    ExtInt,
-}
-
 /// An interrupt message to local APICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -49,7 +33,7 @@ pub struct Message {
     pub destination: u8,
     /// The destination is logical.
     pub logical: bool,
-    /// How it is delivered.
+    /// How the destination takes it.
     pub mode: DeliveryMode,
     /// The vector.
     pub vector: u8,

@@ -1,7 +1,7 @@
 //! Registers of the I/O APIC (Intel 82093AA data sheet, section 3; the EOI register of version 0x20: 82801 I/O
 //! controller hub data sheets, "Advanced Programmable Interrupt Controller").
 
-use super::DeliveryMode;
+use x86defs::apic::DeliveryMode;
 
 /// Offsets of the directly accessible registers.
 pub(super) const IOREGSEL: u16 = 0x00;
@@ -25,7 +25,6 @@ pub(super) const MAX_REDIRECTION_ENTRY_SHIFT: u32 = 16;
 pub(super) struct Entry(u64);
 
 impl Entry {
-    const DELIVERY_MODE_SHIFT: u32 = 8;
     const LOGICAL: u64 = 1 << 11;
     const DELIVERY_STATUS: u64 = 1 << 12;
     const REMOTE_IRR: u64 = 1 << 14;
@@ -54,16 +53,11 @@ impl Entry {
         self.0 & Self::MASKED != 0
     }
 
-    /// `None` for the two reserved encodings.
+    /// `None` for the two reserved encodings; a start-up is for inter-processor interrupts only.
     pub(super) const fn delivery_mode(self) -> Option<DeliveryMode> {
-        match (self.0 >> Self::DELIVERY_MODE_SHIFT) & 7 {
-            0 => Some(DeliveryMode::Fixed),
-            1 => Some(DeliveryMode::LowestPriority),
-            2 => Some(DeliveryMode::Smi),
-            4 => Some(DeliveryMode::Nmi),
-            5 => Some(DeliveryMode::Init),
-            7 => Some(DeliveryMode::ExtInt),
-            _ => None,
+        match DeliveryMode::of(self.0 as u32) {
+            DeliveryMode::Reserved | DeliveryMode::Startup => None,
+            mode => Some(mode),
         }
     }
 

@@ -27,15 +27,15 @@ pub trait PciFunction {
 
 /// Configuration space behind its two registers.
 #[derive(Clone, Debug)]
-pub struct Pci {
+pub struct PciHost {
     address: ConfigAddress,
     host_bridge: HostBridge,
 }
 
-impl Pci {
+impl PciHost {
     /// After reset.
-    pub fn new() -> Pci {
-        Pci { address: ConfigAddress::new(0), host_bridge: HostBridge }
+    pub fn new() -> PciHost {
+        PciHost { address: ConfigAddress::new(0), host_bridge: HostBridge }
     }
 
     /// The function that the address register names.
@@ -47,13 +47,13 @@ impl Pci {
     }
 }
 
-impl Default for Pci {
+impl Default for PciHost {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Device for Pci {
+impl Device for PciHost {
     fn read(&mut self, offset: u16, width: u8, _now: Nanos) -> (u32, Effects) {
         let register = self.address.register();
         let value = match (offset, width) {
@@ -92,14 +92,14 @@ mod tests {
 
     const NOW: Nanos = Nanos(0);
 
-    fn config(pci: &mut Pci, address: u32, offset: u16, width: u8) -> u32 {
+    fn config(pci: &mut PciHost, address: u32, offset: u16, width: u8) -> u32 {
         pci.write(CONFIG_ADDRESS, 4, address, NOW);
         pci.read(CONFIG_DATA + offset, width, NOW).0
     }
 
     #[test]
     fn the_host_bridge_and_nothing_else() {
-        let mut pci = Pci::new();
+        let mut pci = PciHost::new();
         assert_eq!(config(&mut pci, 0x8000_0000, 0, 4), 0x0008_1b36);
         assert_eq!(config(&mut pci, 0x8000_0000, 2, 2) as u16, 0x0008);
         assert_eq!(config(&mut pci, 0x8000_0008, 3, 1) as u8, 0x06);
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn base_addresses_have_no_size() {
-        let mut pci = Pci::new();
+        let mut pci = PciHost::new();
         for register in (0x10..0x28).step_by(4) {
             pci.write(CONFIG_ADDRESS, 4, 0x8000_0000 | register, NOW);
             pci.write(CONFIG_DATA, 4, u32::MAX, NOW);
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_address_register_takes_whole_dwords() {
-        let mut pci = Pci::new();
+        let mut pci = PciHost::new();
         pci.write(CONFIG_ADDRESS, 4, u32::MAX, NOW);
         assert_eq!(pci.read(CONFIG_ADDRESS, 4, NOW).0, 0x80ff_fffc);
         pci.write(CONFIG_ADDRESS, 2, 0, NOW);
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn survives_anything() {
-        let mut pci = Pci::new();
+        let mut pci = PciHost::new();
         assert_nothing_beyond(&mut pci, PORTS);
         hammer(&mut pci, PORTS, |pci, _, _| assert_eq!(config(pci, 0x8000_0000, 0, 4), 0x0008_1b36));
     }

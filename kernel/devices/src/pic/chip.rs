@@ -46,24 +46,24 @@ pub(super) struct Chip {
 }
 
 impl Chip {
-    /// A chip out of reset: it asks for nothing until it has been initialized.
-    pub(super) fn new(cascade: u8) -> Chip {
+    /// A chip that has been initialized and masks everything.
+    pub(super) fn new(cascade: u8, vector_base: u8) -> Chip {
         Chip {
             inputs: 0,
             edges: 0,
             isr: 0,
-            imr: 0,
+            imr: u8::MAX,
             elcr: 0,
             cascade,
             icw1: Icw1::empty(),
             icw4: Icw4::empty(),
-            vector_base: 0,
+            vector_base,
             lowest_priority: SPURIOUS,
             special_mask: false,
             rotate_on_aeoi: false,
             poll: false,
             reads: ReadRegister::Irr,
-            expects: Expects::Icw2,
+            expects: Expects::Ocw1,
         }
     }
 
@@ -191,7 +191,8 @@ impl Chip {
 
     /// ICW1: "an initialization sequence is started during which the following occur".
     fn initialize(&mut self, icw1: Icw1) {
-        *self = Chip { inputs: self.inputs, elcr: self.elcr, icw1, ..Chip::new(self.cascade) };
+        let (inputs, elcr) = (self.inputs, self.elcr);
+        *self = Chip { inputs, elcr, icw1, imr: 0, expects: Expects::Icw2, ..Chip::new(self.cascade, 0) };
     }
 
     fn write_ocw2(&mut self, command: Ocw2, level: u8) {

@@ -11,7 +11,7 @@ mod tests;
 use crate::FLOATING;
 use crate::effects::{Device, Effects, Nanos};
 use chip::Chip;
-use spec::{CASCADE, MASTER_ELCR, SLAVE_ELCR};
+use spec::{CASCADE, FIRMWARE_MASTER_VECTORS, FIRMWARE_SLAVE_VECTORS, MASTER_ELCR, SLAVE_ELCR};
 
 /// Offset of the master's command port; its data port follows.
 pub const MASTER: u16 = 0;
@@ -38,9 +38,11 @@ pub struct Pic {
 }
 
 impl Pic {
-    /// Both chips out of reset, not initialized.
+    /// Both chips as a PC's firmware leaves them: initialized with its vectors, everything masked. Linux takes
+    /// chips that do not keep a mask for absent.
     pub fn new() -> Pic {
-        Pic { master: Chip::new(1 << CASCADE), slave: Chip::new(0), intr: false }
+        let master = Chip::new(1 << CASCADE, FIRMWARE_MASTER_VECTORS);
+        Pic { master, slave: Chip::new(0, FIRMWARE_SLAVE_VECTORS), intr: false }
     }
 
     /// Drives interrupt request input `irq`, 0 to 15. Input 2 is the slave's and others do not exist: ignored.

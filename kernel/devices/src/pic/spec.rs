@@ -68,3 +68,6 @@ pub(super) const CASCADE: u8 = 2;
 /// Inputs that the ELCR can make level triggered: not IRQ 0, 1, 2 and not 8, 13.
 pub(super) const MASTER_ELCR: u8 = 0xf8;
 pub(super) const SLAVE_ELCR: u8 = 0xde;
+/// First vectors as the IBM PC/AT's firmware sets them.
+pub(super) const FIRMWARE_MASTER_VECTORS: u8 = 0x08;
+pub(super) const FIRMWARE_SLAVE_VECTORS: u8 = 0x70;

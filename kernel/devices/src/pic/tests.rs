@@ -29,11 +29,25 @@ fn initialized(icw4: u32) -> Pic {
     pic
 }
 
+/// Linux's probe, before it initializes anything.
 #[test]
-fn silent_until_initialized() {
+fn firmware_has_initialized_it() {
     let mut pic = Pic::new();
+    assert_eq!(pic.set_line(1, true), Effects::NONE, "masked");
+    write(&mut pic, SLAVE_DATA, &[0xff]);
+    write(&mut pic, MASTER_DATA, &[0xfb]);
+    assert_eq!(read(&mut pic, MASTER_DATA), 0xfb);
+    assert_eq!(pic.write(MASTER_DATA, 1, 0xf9, NOW).line, Some(true));
+    assert_eq!(pic.acknowledge(), 0x09);
+}
+
+#[test]
+fn silent_while_being_initialized() {
+    let mut pic = initialized(1);
+    write(&mut pic, MASTER, &[0x11]);
     assert_eq!(pic.set_line(1, true), Effects::NONE);
-    assert!(!pic.intr());
+    write(&mut pic, MASTER_DATA, &[0x30, 0x04]);
+    assert_eq!(pic.write(MASTER_DATA, 1, 0x01, NOW).line, Some(true));
 }
 
 #[test]
