@@ -9,14 +9,25 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod board;
+pub mod clock;
+pub mod counters;
+pub mod events;
+pub mod cpuid;
 pub mod exit;
+pub mod exits;
 #[cfg(test)]
 mod fake;
+pub mod firmware;
+pub mod hazard;
 pub mod lapic;
 pub mod memory;
 pub mod msr;
 pub mod nested;
+pub mod ranges;
+pub mod state;
 pub mod vcpu;
+pub mod xcr0;
 pub mod walk;
 
 pub use exit::Exit;

@@ -13,6 +13,55 @@ pub struct CpuidResult {
     pub edx: u32,
 }
 
+/// One of the four registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Register {
+    Eax,
+    Ebx,
+    Ecx,
+    Edx,
+}
+
+impl CpuidResult {
+    /// The value of a register.
+    pub const fn get(&self, register: Register) -> u32 {
+        match register {
+            Register::Eax => self.eax,
+            Register::Ebx => self.ebx,
+            Register::Ecx => self.ecx,
+            Register::Edx => self.edx,
+        }
+    }
+    /// A register, to change it.
+    pub const fn get_mut(&mut self, register: Register) -> &mut u32 {
+        match register {
+            Register::Eax => &mut self.eax,
+            Register::Ebx => &mut self.ebx,
+            Register::Ecx => &mut self.ecx,
+            Register::Edx => &mut self.edx,
+        }
+    }
+}
+
+/// Who made the CPU, as far as it matters to software.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vendor {
+    Intel,
+    /// AMD, and those who follow its manual.
+    Amd,
+}
+
+impl Vendor {
+    /// The vendor that leaf 0 names.
+    pub const fn of(leaf0: &CpuidResult) -> Vendor {
+        let intel = [*b"Genu", *b"ineI", *b"ntel"];
+        let is_intel = leaf0.ebx == u32::from_le_bytes(intel[0])
+            && leaf0.edx == u32::from_le_bytes(intel[1])
+            && leaf0.ecx == u32::from_le_bytes(intel[2]);
+        if is_intel { Vendor::Intel } else { Vendor::Amd }
+    }
+}
+
 pub mod leaf {
     pub const VENDOR: u32 = 0;
     pub const FEATURES: u32 = 1;
