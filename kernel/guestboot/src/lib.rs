@@ -1,2 +1,21 @@
+//! What a guest starts from: its configuration, its memory map, its ACPI tables, and its kernel laid out in
+//! memory. Nothing here touches the machine: [`plan::start_plan`] returns copies and an entry state, and the
+//! kernel carries them out.
+
 #![no_std]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod acpi;
+pub mod config;
+pub mod entry;
+pub mod kernel_format;
+pub mod linux;
+pub mod memory_map;
+pub mod modules;
+pub mod plan;
+pub mod platform;
+mod size;

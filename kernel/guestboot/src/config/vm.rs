@@ -1,0 +1,125 @@
+//! One `[[vm]]`.
+
+use super::error::{Position, Problem, VmLabel};
+use super::table::{Entry, Table, unsigned};
+use super::{ModuleName, Restart, UnknownMsrs, VmConfig};
+use crate::{memory_map, size};
+use alloc::string::String;
+use alloc::vec::Vec;
+use toml::de::{DeTable, DeValue};
+
+const KEYS: &[&str] = &[
+    "name",
+    "cpus",
+    "memory",
+    "kernel",
+    "initrd",
+    "cmdline",
+    "unknown_msrs",
+    "on_reset",
+    "on_triple_fault",
+    "profile",
+];
+const NAME: &str = "1 to 32 letters, digits, \"-\", \"_\" or \".\"";
+const CPUS: &str = "1 (more virtual CPUs are not supported yet)";
+const MEMORY: &str = "a size such as \"512M\"";
+const MODULE: &str = "the name of a boot module such as \"vmlinuz\"";
+const CMDLINE: &str = "a string without NUL characters";
+const UNKNOWN_MSRS: &str = "\"fault\" or \"ignore\"";
+const RESTART: &str = "\"restart\" or \"stop\"";
+
+const LONGEST_NAME: usize = 32;
+const RESTART_WORDS: [(&str, Restart); 2] = [("restart", Restart::Restart), ("stop", Restart::Stop)];
+
+/// The names of the virtual machines so far.
+#[derive(Default)]
+pub(super) struct Names(Vec<(String, Position)>);
+
+/// What to call a virtual machine in messages.
+pub(super) fn label(fields: &DeTable<'_>, number: usize) -> VmLabel {
+    match fields.get("name").and_then(|name| name.get_ref().as_str()) {
+        Some(name) if is_name(name) => VmLabel::Name(name.into()),
+        _ => VmLabel::Number(number),
+    }
+}
+
+/// Reads all keys, so that all errors are found, and then returns the virtual machine if there were none.
+pub(super) fn vm(table: &mut Table<'_>, names: &mut Names) -> Option<VmConfig> {
+    let msrs = [("fault", UnknownMsrs::Fault), ("ignore", UnknownMsrs::Ignore)];
+    let name = table.required("name", NAME, |entry| name(entry, names));
+    let cpus = table.optional("cpus", 1, cpus);
+    let memory = table.required("memory", MEMORY, memory);
+    let kernel = table.required("kernel", MODULE, module);
+    let initrd = table.optional("initrd", None, |entry| module(entry).map(Some));
+    let cmdline = table.optional("cmdline", String::new(), cmdline);
+    let unknown_msrs =
+        table.optional("unknown_msrs", UnknownMsrs::default(), |entry| entry.word(&msrs, UNKNOWN_MSRS));
+    let restart = |entry: &Entry<'_, '_>| entry.word(&RESTART_WORDS, RESTART);
+    let on_reset = table.optional("on_reset", Restart::AFTER_RESET, restart);
+    let on_triple_fault = table.optional("on_triple_fault", Restart::AFTER_TRIPLE_FAULT, restart);
+    let profile = table.optional("profile", false, |entry| entry.boolean());
+    table.finish(KEYS)?;
+    Some(VmConfig {
+        name: name?,
+        cpus: cpus?,
+        memory: memory?,
+        kernel: kernel?,
+        initrd: initrd?,
+        cmdline: cmdline?,
+        unknown_msrs: unknown_msrs?,
+        on_reset: on_reset?,
+        on_triple_fault: on_triple_fault?,
+        profile: profile?,
+    })
+}
+
+fn is_name(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (1..=LONGEST_NAME).contains(&text.len()) && text.bytes().all(plain)
+}
+
+fn name(entry: &Entry<'_, '_>, names: &mut Names) -> Option<String> {
+    let Some(name) = entry.value.as_str().filter(|text| is_name(text)) else {
+        return entry.unexpected(NAME);
+    };
+    if let Some((_, first)) = names.0.iter().find(|(other, _)| other == name) {
+        return entry.error(Problem::Duplicate { value: entry.excerpt(entry.span.clone()), first: *first });
+    }
+    names.0.push((name.into(), entry.position(entry.span.clone())));
+    Some(name.into())
+}
+
+fn cpus(entry: &Entry<'_, '_>) -> Option<u32> {
+    match unsigned(&entry.value) {
+        Some(1) => Some(1),
+        _ => entry.unexpected(CPUS),
+    }
+}
+
+fn memory(entry: &Entry<'_, '_>) -> Option<u64> {
+    let bytes = match &entry.value {
+        DeValue::String(text) => size::parse(text),
+        value => unsigned(value),
+    };
+    match bytes.map(memory_map::check_size) {
+        None => entry.unexpected(MEMORY),
+        Some(Ok(bytes)) => Some(bytes),
+        Some(Err(error)) => entry.error(Problem::Memory(error)),
+    }
+}
+
+fn module(entry: &Entry<'_, '_>) -> Option<ModuleName> {
+    match entry.value.as_str() {
+        Some(name) if !name.is_empty() && !name.contains(char::is_whitespace) => {
+            Some(ModuleName { name: name.into(), position: entry.position(entry.span.clone()) })
+        }
+        _ => entry.unexpected(MODULE),
+    }
+}
+
+fn cmdline(entry: &Entry<'_, '_>) -> Option<String> {
+    match entry.value.as_str() {
+        Some(text) if !text.contains('\0') => Some(text.into()),
+        _ => entry.unexpected(CMDLINE),
+    }
+}
