@@ -14,10 +14,10 @@ use x86defs::control::{Cr0, Cr4, Efer, Rflags};
 
 use crate::serial::COM1;
 
-/// Stack of the loader, which also holds the boot information until the kernel has read it.
-const STACK_SIZE: usize = 128 * 1024;
+/// Stack of the loader, which also holds the boot information and the pool of strings for the kernel.
+const STACK_SIZE: usize = 96 * 1024;
 
-/// What the 64-bit loader needs of CPUID.8000_0001:EDX (SDM 2A, CPUID).
+/// Long mode and no-execute pages in CPUID.8000_0001:EDX (SDM 2A, CPUID).
 const CPUID_EXTENDED_MAX: u32 = 0x8000_0000;
 const CPUID_EXTENDED_FEATURES: u32 = 0x8000_0001;
 const EDX_NX: u32 = 1 << 20;
