@@ -9,13 +9,11 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod board;
 pub mod clock;
 pub mod counters;
-pub mod events;
 pub mod cpuid;
+pub mod emulate;
 pub mod exit;
-pub mod exits;
 #[cfg(test)]
 mod fake;
 pub mod firmware;
@@ -25,7 +23,6 @@ pub mod memory;
 pub mod msr;
 pub mod nested;
 pub mod ranges;
-pub mod state;
 pub mod vcpu;
 pub mod xcr0;
 pub mod walk;
