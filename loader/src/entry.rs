@@ -11,6 +11,8 @@ use uart_16550::spec::registers::{FCR, LCR, LSR, MCR, offsets};
 use x86_64::structures::gdt::DescriptorFlags;
 use x86_64::structures::paging::PageTableFlags;
 use x86defs::control::{Cr0, Cr4, Efer, Rflags};
+use x86defs::cpuid::leaf;
+use x86defs::msr;
 
 use crate::serial::COM1;
 
@@ -18,12 +20,9 @@ use crate::serial::COM1;
 const STACK_SIZE: usize = 96 * 1024;
 
 /// Long mode and no-execute pages in CPUID.8000_0001:EDX (SDM 2A, CPUID).
-const CPUID_EXTENDED_MAX: u32 = 0x8000_0000;
-const CPUID_EXTENDED_FEATURES: u32 = 0x8000_0001;
 const EDX_NX: u32 = 1 << 20;
 const EDX_LONG_MODE: u32 = 1 << 29;
 
-const IA32_EFER: u32 = 0xc000_0080;
 const R_X86_64_RELATIVE: u32 = 8;
 /// Divisor of the UART's clock for 115200 baud.
 const DIVISOR_115200: u8 = 1;
@@ -264,8 +263,8 @@ loader_stack_top:
     ready = const MCR::DTR.bits() | MCR::RTS.bits(),
     thr_empty = const LSR::THR_EMPTY.bits(),
     id_flag = const Rflags::ID.bits(),
-    cpuid_max = const CPUID_EXTENDED_MAX,
-    cpuid_features = const CPUID_EXTENDED_FEATURES,
+    cpuid_max = const leaf::EXTENDED_MAX,
+    cpuid_features = const leaf::EXTENDED_FEATURES,
     long_mode = const EDX_LONG_MODE,
     nx = const EDX_NX,
     relative = const R_X86_64_RELATIVE,
@@ -276,7 +275,7 @@ loader_stack_top:
     direct_map = const DIRECT_MAP_ENTRY,
     nx_high = const PageTableFlags::NO_EXECUTE.bits() >> 32,
     cr4 = const Cr4::PAE.bits(),
-    efer = const IA32_EFER,
+    efer = const msr::EFER,
     efer_bits = const Efer::LME.union(Efer::NXE).bits(),
     cr0 = const CR0.bits(),
     code = const CODE_SELECTOR,
