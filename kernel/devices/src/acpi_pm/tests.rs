@@ -48,6 +48,10 @@ fn the_power_button_raises_the_sci_until_its_status_is_cleared() {
     assert_eq!(pm.write(EVENT_BLOCK, 2, 0x0001, NOW).line, None, "another bit");
     assert_eq!(pm.write(EVENT_BLOCK, 2, 0x0100, NOW).line, Some(false));
     assert_eq!(read(&mut pm, EVENT_BLOCK, NOW), 0x0100_0000, "the enable bit stays");
+    pm.write(EVENT_BLOCK + 2, 1, 0x01, NOW);
+    assert_eq!(read(&mut pm, EVENT_BLOCK, NOW), 0x0101_0000, "one byte of it");
+    pm.write(EVENT_BLOCK + 2, 2, 0, NOW);
+    assert_eq!(pm.press_power_button(NOW).line, None, "disabled");
 }
 
 #[test]

@@ -135,6 +135,20 @@ fn port_b_gates_counter_2() {
 }
 
 #[test]
+fn a_closed_gate_stops_the_count() {
+    let mut pit = Pit::new();
+    pit.write(PORT_B, 1, 0x01, at(0));
+    control(&mut pit, 0xb0, at(0));
+    load(&mut pit, 2, 1000, at(0));
+    pit.write(PORT_B, 1, 0x00, at(301));
+    assert_eq!(read_count(&mut pit, 2, at(900)), 700);
+    pit.write(PORT_B, 1, 0x01, at(2000));
+    assert_eq!(read_count(&mut pit, 2, at(2100)), 600);
+    assert_eq!(pit.read(PORT_B, 1, at(2699)).0 & 0x20, 0);
+    assert_eq!(pit.read(PORT_B, 1, at(2700)).0 & 0x20, 0x20);
+}
+
+#[test]
 fn a_trigger_starts_the_one_shot() {
     let mut pit = Pit::new();
     control(&mut pit, 0xb2, at(0));

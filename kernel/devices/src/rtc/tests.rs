@@ -75,6 +75,17 @@ fn the_clock_can_be_set() {
 }
 
 #[test]
+fn set_halts_the_clock_where_it_is() {
+    let mut rtc = rtc();
+    write(&mut rtc, register::B, 0x12, 0);
+    write(&mut rtc, register::B, 0x92, SECOND);
+    assert_eq!(read(&mut rtc, register::B, SECOND), 0x82, "SET clears UIE");
+    assert_eq!(time(&mut rtc, 9 * SECOND), [0x20, 0x26, 0x12, 0x31, 0x23, 0x59, 0x59]);
+    write(&mut rtc, register::B, 0x02, 9 * SECOND);
+    assert_eq!(time(&mut rtc, 10 * SECOND), [0x20, 0x27, 0x01, 0x01, 0x00, 0x00, 0x00]);
+}
+
+#[test]
 fn a_single_byte_can_be_set_while_running() {
     let mut rtc = rtc();
     write(&mut rtc, register::MINUTES, 0x30, SECOND / 4);

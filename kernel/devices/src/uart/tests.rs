@@ -142,6 +142,16 @@ fn room_and_overrun() {
 }
 
 #[test]
+fn changing_the_mode_empties_the_fifo() {
+    let mut uart = opened(0);
+    uart.receive(1, NOW);
+    write(&mut uart, IIR_FCR, 0x41);
+    assert_eq!(read(&mut uart, LSR) & 1, 1, "still a FIFO");
+    write(&mut uart, IIR_FCR, 0x00);
+    assert_eq!(read(&mut uart, LSR) & 1, 0);
+}
+
+#[test]
 fn out2_gates_the_interrupt() {
     let mut uart = opened(0);
     write(&mut uart, MCR, 0x03);
