@@ -1,5 +1,5 @@
 //! The Differentiated System Description Table (ACPI 6.5, 5.2.11.1): which devices there are and what they
-//! occupy. Compare the ASL that it stands for:
+//! occupy. In ASL:
 //!
 //! ```text
 //! Name (_S5, Package () { SLP_TYPa, SLP_TYPb, 0, 0 })
@@ -59,8 +59,8 @@ fn soft_off() -> Vec<u8> {
     encode(&Name::new("_S5_".into(), &package))
 }
 
-/// The host bridge and the windows that it decodes: all ports but its own, the VGA window, and what lies between
-/// the end of low RAM and the I/O APIC.
+/// The host bridge and the windows that it decodes: all ports but its own, the VGA window, and what lies
+/// between the end of low RAM and the I/O APIC.
 fn host_bridge() -> Vec<u8> {
     let memory = |from: Gpa, to: Gpa, cacheable| {
         AddressSpace::new_memory(cacheable, true, from.0 as u32, (to.0 - 1) as u32, None)

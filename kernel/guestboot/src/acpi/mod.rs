@@ -1,5 +1,5 @@
-//! The ACPI tables that a guest finds (ACPI 6.5). All lie in the ROM from [`RSDP`] on, where kernels without a
-//! boot loader's help look for them, but the FACS: the guest owns a lock in it, so it lies in RAM.
+//! The ACPI tables that a guest finds (ACPI 6.5). All lie in the ROM from [`RSDP`] on, where kernels without
+//! a boot loader's help look for them, but the FACS: the guest owns a lock in it, so it lies in RAM.
 
 mod dsdt;
 mod fadt;

@@ -1,7 +1,6 @@
 use super::*;
 use crate::memory_map::{ROM_END, VGA};
 use crate::platform::{MAX_CPUS, PM_TMR, PM1A_CNT, PM1A_EVT};
-use std::format;
 use std::string::String;
 
 /// The tables as a guest finds them.
@@ -176,17 +175,4 @@ fn devices_are_in_the_namespace() {
         assert!(has(device.as_bytes()), "{device}");
     }
     assert!(has(&[0x47, 1, 0xf8, 0x03, 0xf8, 0x03, 1, 8, 0x22, 1 << 4, 0]), "COM1: 8 ports, IRQ 4");
-}
-
-/// Writes the tables where `GUESTBOOT_ACPI_DIR` says, for inspection with an ACPI disassembler.
-#[test]
-#[ignore = "for inspection by hand"]
-fn dump() {
-    let dir = std::env::var("GUESTBOOT_ACPI_DIR").expect("GUESTBOOT_ACPI_DIR is set");
-    let found = Found::new(2);
-    for copy in found.0.iter().filter(|copy| copy.to != RSDP) {
-        let table = found.at(copy.to.0);
-        let name = String::from_utf8_lossy(&table[..4]);
-        std::fs::write(format!("{dir}/{name}.aml"), table).expect("the folder is writable");
-    }
 }

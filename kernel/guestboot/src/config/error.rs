@@ -89,7 +89,7 @@ impl fmt::Display for Problem {
             Self::Missing { expected } => write!(f, "missing, expected {expected}"),
             Self::Unexpected { expected, found } => write!(f, "expected {expected}, found {found}"),
             Self::Duplicate { value, first } => {
-                write!(f, "expected each once, found {value} again (first in line {})", first.line)
+                write!(f, "expected no repetition, found {value} again (first in line {})", first.line)
             }
             Self::Memory(error) => error.fmt(f),
             Self::Module(error) => error.fmt(f),

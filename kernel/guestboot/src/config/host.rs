@@ -53,10 +53,7 @@ pub(super) fn config(root: &mut Table<'_>) -> Config {
     let default = Config::default();
     let on_exit = [("poweroff", OnExit::Poweroff), ("halt", OnExit::Halt), ("reboot", OnExit::Reboot)];
     let config = Config {
-        consoles: root
-            .optional("console", None, |entry| consoles(entry).map(Some))
-            .flatten()
-            .unwrap_or(default.consoles),
+        consoles: root.optional("console", default.consoles.clone(), consoles).unwrap_or(default.consoles),
         on_exit: root
             .optional("on_exit", default.on_exit, |entry| entry.word(&on_exit, ON_EXIT))
             .unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! `gossamer.toml`: which virtual machines there are.
 //!
-//! A mistake in one `[[vm]]` costs that virtual machine only: [`parse`] returns the good ones and an error for
-//! everything that it did not understand.
+//! A mistake in one `[[vm]]` costs that virtual machine only: [`parse`] returns the good ones and an error
+//! for everything that it did not understand.
 
 mod error;
 mod host;

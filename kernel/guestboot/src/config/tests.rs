@@ -112,7 +112,7 @@ fn bad_consoles_are_named() {
     );
     assert_eq!(
         top_error(r#"console = ["com1", 0x3f8]"#),
-        "gossamer.toml:1:20: console: expected each once, found 0x3f8 again (first in line 1)"
+        "gossamer.toml:1:20: console: expected no repetition, found 0x3f8 again (first in line 1)"
     );
 }
 
@@ -267,7 +267,7 @@ kernel = "k"
         [
             "gossamer.toml:7:10: vm \"b\": memory: expected a size such as \"512M\", found \"64X\"",
             "gossamer.toml:8:10: vm \"b\": kernel: expected the name of a boot module such as \"vmlinuz\", found 3",
-            "gossamer.toml:10:8: vm \"a\": name: expected each once, found \"a\" again (first in line 2)",
+            "gossamer.toml:10:8: vm \"a\": name: expected no repetition, found \"a\" again (first in line 2)",
         ]
     );
 }
