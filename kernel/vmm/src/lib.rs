@@ -9,23 +9,28 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod board;
 pub mod clock;
 pub mod counters;
 pub mod cpuid;
 pub mod emulate;
+pub mod events;
 pub mod exit;
+pub mod exits;
 #[cfg(test)]
 mod fake;
 pub mod firmware;
 pub mod hazard;
+pub mod kvmclock;
 pub mod lapic;
 pub mod memory;
 pub mod msr;
 pub mod nested;
 pub mod ranges;
+pub mod state;
 pub mod vcpu;
-pub mod xcr0;
 pub mod walk;
+pub mod xcr0;
 
 pub use exit::Exit;
 pub use memory::GuestMemory;

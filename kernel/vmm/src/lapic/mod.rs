@@ -226,6 +226,19 @@ impl Lapic {
         }
     }
 
+    /// Whether an NMI waits.
+    pub fn nmi_pending(&self) -> bool {
+        self.nmi
+    }
+
+    /// The class of the highest request that nothing but TPR holds back; 0 if there is none. It can be
+    /// delivered as soon as CR8 falls below.
+    pub fn masked_class(&self) -> u8 {
+        let class = self.irr.highest().map_or(0, |vector| vector >> 4);
+        let by_tpr_only = class <= self.cr8() && class > self.in_service >> 4;
+        if by_tpr_only && self.mode != ApicMode::Disabled { class } else { 0 }
+    }
+
     /// Whether an NMI waits; taking it clears it. NMIs pass a disabled APIC, too.
     pub fn take_nmi(&mut self) -> bool {
         core::mem::take(&mut self.nmi)

@@ -15,6 +15,8 @@ pub enum FaultReason {
     ReservedBits,
     /// The address is not canonical.
     NonCanonical,
+    /// The guest physical address in it is not RAM.
+    NotRam,
     /// The register cannot go from its value to this one.
     Transition,
 }
@@ -53,6 +55,7 @@ impl fmt::Display for MsrFault {
             FaultReason::WriteOnly => "it is write-only",
             FaultReason::ReservedBits => "reserved bits are set",
             FaultReason::NonCanonical => "the address is not canonical",
+            FaultReason::NotRam => "the address in it is not RAM",
             FaultReason::Transition => "it cannot change to this value now",
         })
     }
