@@ -21,8 +21,6 @@ use x86defs::apic::DeliveryMode;
 
 /// Number of interrupt inputs.
 pub const PINS: usize = 24;
-/// Bytes of the register window.
-pub const SIZE: u16 = 0x1000;
 /// Registers are 32 bits wide; narrower accesses read the bytes they name and write nothing.
 pub const MAX_WIDTH: u8 = 4;
 
