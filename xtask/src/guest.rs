@@ -33,7 +33,7 @@ pub struct Guest {
     pub cmdline: String,
     /// Its memory in MiB.
     pub memory: u64,
-    /// Lines of the configuration before the first VM.
+    /// Further lines of its configuration.
     pub settings: &'static str,
 }
 
@@ -84,7 +84,7 @@ impl Guest {
     }
 
     fn configuration(&self) -> String {
-        let mut text = format!("{}[[vm]]\nname = \"linux\"\nmemory = \"{}M\"\n", self.settings, self.memory);
+        let mut text = format!("[[vm]]\nname = \"linux\"\nmemory = \"{}M\"\n{}", self.memory, self.settings);
         let mut key = |name, value: &str| writeln!(text, "{name} = {}", quoted(value));
         // Writing to a string cannot fail.
         let _ = key("kernel", KERNEL_NAME);

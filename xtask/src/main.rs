@@ -1,5 +1,8 @@
 //! `cargo xtask`: builds the image, runs it on machines, tests it. Every verb has `--help`.
 
+#![allow(unreachable_pub, reason = "nothing outside of a program can reach into it")]
+
+mod bzimage;
 mod cleanup;
 mod elf32;
 mod files;
@@ -11,7 +14,9 @@ mod paths;
 mod progress;
 mod setup;
 mod terminal;
+mod testing;
 mod verbs;
+mod workspace;
 
 use clap::Parser;
 use std::process::ExitCode;

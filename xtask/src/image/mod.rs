@@ -2,9 +2,9 @@
 
 mod footprint;
 
-use crate::elf32;
 use crate::files;
 use crate::paths::{self, BARE_TARGET};
+use crate::{bzimage, elf32};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,6 +13,8 @@ use std::process::Command;
 const BARE_RUSTFLAGS: &str = "-C force-frame-pointers=yes";
 /// Environment variable that tells the loader's build which kernel to embed.
 const KERNEL_VARIABLE: &str = "GOSSAMER_KERNEL";
+/// Load address of a link that says itself where it runs.
+const LINKED_IN_PLACE: u32 = 0;
 /// Most memory that the loaded image may take.
 pub const SIZE_LIMIT: u64 = 768 << 10;
 
@@ -49,6 +51,30 @@ pub fn build() -> Result<Image> {
     files::update(&path, &container)?;
     let loaded = footprint::loaded_size(&container)?;
     Ok(Image { path, kernel, loaded })
+}
+
+/// The guest tests, in the containers that bare machines and the hypervisor boot.
+#[derive(Clone, Debug)]
+pub struct GuestTests {
+    /// ELF32 for multiboot 1.
+    pub multiboot: PathBuf,
+    /// bzImage.
+    pub bzimage: PathBuf,
+}
+
+/// Builds the guest tests and puts both containers into `target/gossamer`.
+pub fn build_guest_tests() -> Result<GuestTests> {
+    crate::setup::bare_target()?;
+    cargo_build(&["-p", "guest-tests"], None)?;
+    let link = files::read(&paths::target().join(BARE_TARGET).join("release/guest-tests"))?;
+    let images = paths::images()?;
+    let (multiboot, bzimage) = (images.join("guest-tests.elf"), images.join("guest-tests.bzimage"));
+    files::update(
+        &multiboot,
+        &elf32::to_elf32(&link, LINKED_IN_PLACE).context("cannot pack the guest tests")?,
+    )?;
+    files::update(&bzimage, &bzimage::to_bzimage(&link).context("cannot pack the guest tests")?)?;
+    Ok(GuestTests { multiboot, bzimage })
 }
 
 /// Runs `cargo build` for the bare target.

@@ -2,7 +2,7 @@
 
 use super::console::Socket;
 use super::running::{Logs, Verdict, spawn};
-use super::{Boot, Ending, Limits, Machine, Running, medium};
+use super::{Boot, Ending, Limits, Machine, Payload, Running, medium};
 use crate::setup::Need;
 use crate::{files, paths};
 use anyhow::{Context, Result, ensure};
@@ -42,13 +42,15 @@ impl Bochs {
         Self { name, model: model.unwrap_or(default).to_owned() }
     }
 
-    fn configuration(&self, memory: u64, console_port: u16) -> String {
-        let model = &self.model;
+    fn configuration(&self, boot: &Boot, console_port: u16) -> String {
+        let (model, memory) = (&self.model, boot.memory);
+        // Bochs lacks MSRs that Linux reads without asking; anything else gets the #GP of real hardware.
+        let ignore_bad_msrs = u8::from(matches!(boot.payload, Payload::Linux { .. }));
         format!(
             "plugin_ctrl: unmapped=1, biosdev=1, speaker=0, extfpuirq=1, parallel=0, serial=1, e1000=0
 display_library: rfb, options=\"timeout=0\"
 config_interface: textconfig
-cpu: model={model}, count=1, ips=100000000, reset_on_triple_fault=0, ignore_bad_msrs=0
+cpu: model={model}, count=1, ips=100000000, reset_on_triple_fault=0, ignore_bad_msrs={ignore_bad_msrs}
 memory: guest={memory}, host={memory}
 romimage: file=/usr/share/bochs/BIOS-bochs-latest
 vgaromimage: file=/usr/share/vgabios/vgabios.bin
@@ -90,7 +92,7 @@ impl Machine for Bochs {
         let folder = scratch.path();
         medium::write_iso(&boot.payload, folder, &folder.join("boot.iso"))?;
         let socket = Socket::new()?;
-        files::write(&folder.join("bochsrc"), self.configuration(boot.memory, socket.port()?).as_bytes())?;
+        files::write(&folder.join("bochsrc"), self.configuration(boot, socket.port()?).as_bytes())?;
         // Debian's Bochs always starts in its debugger.
         files::write(&folder.join("commands"), b"c\n")?;
         let emulator = ["bochs", "-q", "-f", "bochsrc", "-rc", "commands"].map(str::to_owned);

@@ -83,7 +83,7 @@ pub trait Machine: Send + Sync {
     fn name(&self) -> &str;
     /// What has to be installed for it.
     fn needs(&self) -> &'static [Need];
-    /// How much slower than `qemu-svm` it may be, for time limits.
+    /// How many times the wall time of `qemu-svm` it may take.
     fn patience(&self) -> u32;
     /// Switches it on.
     fn start(&self, boot: &Boot, limits: Limits) -> Result<Running>;

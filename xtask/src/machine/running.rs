@@ -17,7 +17,9 @@ const FILE_LIMIT: u64 = 64 << 20;
 /// How long an emulator may take to end after its console has closed.
 const GRACE: Duration = Duration::from_secs(10);
 /// Lines of the emulator's own output that an error shows.
-const LAST_WORDS: usize = 12;
+const LAST_WORDS: usize = 8;
+/// Lines of the console that a story tells.
+const STORY_LINES: usize = 30;
 
 /// Hard limits of a machine.
 #[derive(Clone, Copy, Debug)]
@@ -165,6 +167,11 @@ impl Running {
         String::from_utf8_lossy(&self.transcript).into_owned()
     }
 
+    /// Whether the console has shown this text.
+    pub fn has_shown(&self, text: &str) -> bool {
+        find(&self.transcript, text.as_bytes()).is_some()
+    }
+
     /// The emulator's own last messages.
     pub fn last_words(&self) -> String {
         let log = std::fs::read(&self.logs.messages).unwrap_or_default();
@@ -203,6 +210,29 @@ impl Running {
                 Next::Late => bail!("no '{text}' within {} s", within.as_secs()),
             }
         }
+    }
+
+    /// The next line after what was found last, without its end. `None` when the console is closed.
+    pub fn line(&mut self) -> Result<Option<String>> {
+        loop {
+            let unseen = &self.transcript[self.seen..];
+            if let Some(length) = unseen.iter().position(|byte| *byte == b'\n') {
+                let line = String::from_utf8_lossy(&unseen[..length]).trim_end_matches('\r').to_owned();
+                self.seen += length + 1;
+                return Ok(Some(line));
+            }
+            if !matches!(self.next_chunk(None)?, Next::Chunk(_)) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// What helps to find out why something failed: the end of the transcript and the emulator's last messages.
+    pub fn story(&self) -> String {
+        let transcript = self.transcript();
+        let lines: Vec<_> = transcript.lines().collect();
+        let tail = lines[lines.len().saturating_sub(STORY_LINES)..].join("\n");
+        format!("{tail}\n-- emulator:\n{}", self.last_words())
     }
 
     /// The next bytes from the console, which also go into the transcript. `None` when it is closed.

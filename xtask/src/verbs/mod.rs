@@ -2,6 +2,7 @@
 
 mod build;
 mod run;
+mod test;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -23,6 +24,8 @@ pub enum Verb {
     Build(build::Arguments),
     /// Boot Linux on the hypervisor, with its console in this terminal
     Run(run::Arguments),
+    /// Run the tests on the host and on every emulated machine
+    Test(test::Arguments),
 }
 
 /// Does it.
@@ -30,5 +33,6 @@ pub fn dispatch(verb: Verb) -> Result<ExitCode> {
     match verb {
         Verb::Build(arguments) => build::build(&arguments),
         Verb::Run(arguments) => run::run(&arguments),
+        Verb::Test(arguments) => test::test(&arguments),
     }
 }

@@ -1,20 +1,17 @@
 //! `cargo xtask run`: a machine in the terminal.
 
 use crate::guest::{self, Guest};
-use crate::machine::{self, Boot, Content, Ending, Limits, Module, Running};
+use crate::machine::{self, Boot, Content, Ending, Limits, Module};
 use crate::setup::{self, Distribution};
-use crate::terminal::{self, Keys};
-use crate::{files, image};
+use crate::{files, image, initramfs, terminal};
 use anyhow::{Context, Result, ensure};
-use std::io::{IsTerminal, Read, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// Most bytes that the console may print.
 const OUTPUT_LIMIT: usize = 1 << 30;
-/// An emulator may take this long to end by itself.
-const END: Duration = Duration::from_secs(10);
 
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
@@ -54,19 +51,27 @@ pub struct Arguments {
     timeout: Option<u64>,
 }
 
+impl Arguments {
+    fn uses_our_shell(&self) -> bool {
+        self.config.is_none() && self.kernel.is_none() && self.initrd.is_none()
+    }
+}
+
 /// Boots and stays until the machine ends.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let machine = machine::by_name(arguments.machine.as_deref().unwrap_or(machine::default_name()))?;
     setup::require(machine.needs())?;
     let boot = boot(arguments)?;
     let limits = Limits { time: arguments.timeout.map(Duration::from_secs), output: OUTPUT_LIMIT };
+    // Without a terminal somebody types blindly, and our shell would miss what comes before its prompt.
+    let ready = arguments.uses_our_shell().then_some(initramfs::PROMPT);
     let mut running = machine.start(&boot, limits)?;
     if std::io::stdin().is_terminal() {
         eprintln!("{}: Ctrl-A x ends it", machine.name());
     }
-    let problem = match converse(&mut running)? {
+    let problem = match terminal::converse(&mut running, ready)? {
         Ending::PowerOff | Ending::ByUs => return Ok(ExitCode::SUCCESS),
-        Ending::Reset => "was reset".to_owned(),
+        Ending::Reset => format!("was reset:\n{}", running.last_words()),
         Ending::Failed => format!("failed:\n{}", running.last_words()),
     };
     eprintln!("{} {problem}", machine.name());
@@ -129,49 +134,7 @@ fn configured_modules(config: &Path) -> Result<Vec<Module>> {
     Ok(modules)
 }
 
-/// Connects the terminal with the machine until one of them ends.
-fn converse(running: &mut Running) -> Result<Ending> {
-    let keyboard = running.take_keyboard().context("the machine has no keyboard")?;
-    let _mode = terminal::raw_mode()?;
-    let ender = running.ender();
-    // The thread stays in its read when the machine ends first, and goes with the process.
-    std::thread::spawn(move || {
-        if type_keys(keyboard) {
-            ender.end();
-        }
-    });
-    let mut screen = std::io::stdout();
-    while let Some(chunk) = running.read()? {
-        screen.write_all(&chunk).and_then(|()| screen.flush()).context("cannot write to the terminal")?;
-    }
-    running.wait(END)
-}
-
-/// Passes on what is typed. True when the person ends the machine.
-fn type_keys(mut keyboard: Box<dyn Write + Send>) -> bool {
-    // Ctrl-A is nothing special in a pipe.
-    let on_terminal = std::io::stdin().is_terminal();
-    let mut keys = Keys::default();
-    let mut buffer = [0; 256];
-    let mut stdin = std::io::stdin();
-    loop {
-        let Ok(count @ 1..) = stdin.read(&mut buffer) else { break };
-        let typed = if on_terminal {
-            keys.translate(&buffer[..count])
-        } else {
-            terminal::Typed { forward: buffer[..count].to_vec(), quit: false }
-        };
-        if typed.quit {
-            return true;
-        }
-        if keyboard.write_all(&typed.forward).and_then(|()| keyboard.flush()).is_err() {
-            break;
-        }
-    }
-    // Without a keyboard the machine goes on.
-    false
-}
-
+/// Reads a size into MiB.
 fn mebibytes(text: &str) -> Result<u64, String> {
     let (digits, scale) = match text.as_bytes().last() {
         Some(b'M' | b'm') => (&text[..text.len() - 1], 1),

@@ -1,0 +1,131 @@
+//! `cargo xtask test`.
+
+use crate::files;
+use crate::machine::{self, EMULATED};
+use crate::progress::Step;
+use crate::setup::{self, Distribution, Need};
+use crate::testing::guest_tests::GuestTestSuite;
+use crate::testing::host::HostTests;
+use crate::testing::linux::LinuxBoot;
+use crate::testing::{Filter, Reporter, Subjects, Suite, junit, run_all};
+use anyhow::Result;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Arguments of `test`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask test                               everything that every change has to pass
+  cargo xtask test guest/qemu-svm                the guest tests on one machine
+  cargo xtask test cpuid --machine bochs-vmx     tests with 'cpuid' in their names there, and on the host
+  cargo xtask test --list                        names, without running them
+  cargo xtask test --reference                   checks the guest tests on the bare emulators
+  cargo xtask test --full                        what takes longer, too")]
+pub struct Arguments {
+    /// Run only tests whose name contains one of these
+    #[arg(value_name = "FILTER")]
+    filters: Vec<String>,
+    /// Run on this machine, which may carry a :CPU-MODEL; may be given several times [default: all emulated ones]
+    #[arg(long = "machine", short, value_name = "MACHINE")]
+    machines: Vec<String>,
+    /// List the tests and run none
+    #[arg(long)]
+    list: bool,
+    /// Run the guest tests and Linux on the bare machines instead, without the hypervisor
+    #[arg(long)]
+    reference: bool,
+    /// Run the long tests, too
+    #[arg(long)]
+    full: bool,
+    /// How many suites run at a time
+    #[arg(long, short, value_name = "N", default_value_t = 2)]
+    jobs: usize,
+    /// Write the results as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+}
+
+/// Runs or lists tests. The exit code says whether all passed.
+pub fn test(arguments: &Arguments) -> Result<ExitCode> {
+    let machines = machines(arguments)?;
+    let filter = Filter(arguments.filters.clone());
+    let mut suites = suites(arguments, &machines)?;
+    suites.retain(|suite| filter.may_select(suite.prefix(), suite.tests()));
+    let needs: Vec<Need> = [&[Need::Qemu], machine_needs(&machines)?.as_slice()].concat();
+    setup::require(&needs)?;
+    let subjects = Subjects::default();
+    if arguments.list {
+        return list(&suites, &filter, &subjects);
+    }
+    let reporter = Reporter::new(filter);
+    run_all(&suites, arguments.jobs, &subjects, &reporter);
+    let summary = reporter.finish();
+    if let Some(file) = &arguments.junit {
+        files::write(file, junit::document(&summary).as_bytes())?;
+    }
+    println!("{}", summary.closing());
+    let good = summary.failed() == 0 && !summary.reports().is_empty();
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The machines asked for, or those that every host can emulate.
+fn machines(arguments: &Arguments) -> Result<Vec<String>> {
+    if arguments.machines.is_empty() {
+        return Ok(EMULATED.map(str::to_owned).into());
+    }
+    for name in &arguments.machines {
+        machine::by_name(name)?;
+    }
+    Ok(arguments.machines.clone())
+}
+
+fn machine_needs(machines: &[String]) -> Result<Vec<Need>> {
+    let mut needs = Vec::new();
+    for name in machines {
+        needs.extend(machine::by_name(name)?.needs());
+    }
+    Ok(needs)
+}
+
+/// All suites, those first that take longest.
+fn suites(arguments: &Arguments, machines: &[String]) -> Result<Vec<Box<dyn Suite>>> {
+    let mut slow_first: Vec<_> = machines.iter().map(String::as_str).collect();
+    slow_first.sort_by_key(|name| machine::by_name(name).map_or(0, |machine| u32::MAX - machine.patience()));
+    let mut suites: Vec<Box<dyn Suite>> = Vec::new();
+    for name in slow_first {
+        if arguments.reference {
+            suites.push(Box::new(LinuxBoot::reference(name)));
+            suites.push(Box::new(GuestTestSuite::reference(name)));
+        } else {
+            suites.push(Box::new(LinuxBoot::hosted(name, Distribution::Cloud)));
+            suites.push(Box::new(GuestTestSuite::hosted(name)));
+        }
+    }
+    if !arguments.reference {
+        suites.extend(host_suites()?);
+    }
+    Ok(suites)
+}
+
+/// A suite for every package that builds on the host, and one for the loader's library.
+fn host_suites() -> Result<Vec<Box<dyn Suite>>> {
+    let mut suites: Vec<Box<dyn Suite>> = vec![Box::new(HostTests::library("loader"))];
+    for package in crate::workspace::Workspace::read()?.default_packages() {
+        suites.push(Box::new(HostTests::package(package)));
+    }
+    Ok(suites)
+}
+
+fn list(suites: &[Box<dyn Suite>], filter: &Filter, subjects: &Subjects) -> Result<ExitCode> {
+    for suite in suites {
+        let _step = Step::new(format!("asking {}", suite.prefix()));
+        for test in suite.list(subjects)? {
+            let name = format!("{}/{test}", suite.prefix());
+            if filter.selects(&name) {
+                println!("{name}");
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
