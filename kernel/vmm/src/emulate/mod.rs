@@ -84,6 +84,25 @@ pub fn emulate(
     })
 }
 
+/// Fetches the bytes at CS:RIP as far as they are in RAM, and returns how many there are.
+pub fn fetch(vcpu: &mut impl Vcpu, memory: &dyn GuestMemory, into: &mut [u8; fetch::MAX_LEN]) -> usize {
+    /// Fetching reaches no device.
+    struct NoBus;
+    impl Bus for NoBus {
+        fn read(&mut self, _: Gpa, width: Width) -> u64 {
+            width.mask()
+        }
+        fn write(&mut self, _: Gpa, _: Width, _: u64) {}
+    }
+    let mut bus = NoBus;
+    let machine = Machine::new(vcpu, memory, &mut bus);
+    let mut code = Code::EMPTY;
+    while code.bytes().len() < into.len() && machine.fetch(&mut code).is_ok() {}
+    let len = code.bytes().len();
+    into[..len].copy_from_slice(code.bytes());
+    len
+}
+
 /// Why an instruction does not finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
