@@ -5,31 +5,8 @@
 use crate::fault::{Fault, catch};
 use core::arch::asm;
 use x86defs::control::{Cr0, Cr4, Efer};
-
-/// MSR numbers (SDM 4; APM 2, appendix A).
-#[allow(missing_docs, reason = "names of the manuals")]
-pub mod msr {
-    pub const TSC: u32 = 0x10;
-    pub const APIC_BASE: u32 = 0x1b;
-    pub const MTRRCAP: u32 = 0xfe;
-    pub const SYSENTER_CS: u32 = 0x174;
-    pub const SYSENTER_ESP: u32 = 0x175;
-    pub const SYSENTER_EIP: u32 = 0x176;
-    pub const MISC_ENABLE: u32 = 0x1a0;
-    pub const PAT: u32 = 0x277;
-    pub const MTRR_DEF_TYPE: u32 = 0x2ff;
-    pub const TSC_DEADLINE: u32 = 0x6e0;
-    pub const X2APIC_FIRST: u32 = 0x800;
-    pub const EFER: u32 = 0xc000_0080;
-    pub const STAR: u32 = 0xc000_0081;
-    pub const LSTAR: u32 = 0xc000_0082;
-    pub const CSTAR: u32 = 0xc000_0083;
-    pub const FMASK: u32 = 0xc000_0084;
-    pub const FS_BASE: u32 = 0xc000_0100;
-    pub const GS_BASE: u32 = 0xc000_0101;
-    pub const KERNEL_GS_BASE: u32 = 0xc000_0102;
-    pub const TSC_AUX: u32 = 0xc000_0103;
-}
+use x86defs::cpuid::leaf;
+use x86defs::msr;
 
 /// RDMSR
 pub fn rdmsr(number: u32) -> Result<u64, Fault> {
@@ -104,6 +81,44 @@ pub use core::arch::x86_64::CpuidResult;
 /// CPUID
 pub fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     core::arch::x86_64::__cpuid_count(leaf, subleaf)
+}
+
+/// XSETBV
+pub fn xsetbv(register: u32, value: u64) -> Result<(), Fault> {
+    let (low, high) = (value as u32, (value >> 32) as u32);
+    // SAFETY: see the crate's text.
+    catch(|| unsafe { asm!("xsetbv", in("ecx") register, in("eax") low, in("edx") high, options(nostack)) })
+}
+
+/// XGETBV
+pub fn xgetbv(register: u32) -> Result<u64, Fault> {
+    catch(|| {
+        let (low, high): (u32, u32);
+        // SAFETY: reads no memory.
+        unsafe {
+            asm!("xgetbv", in("ecx") register, out("eax") low, out("edx") high, options(nomem, nostack))
+        };
+        u64::from(high) << 32 | u64::from(low)
+    })
+}
+
+/// Who made the CPU, or is said to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "names")]
+pub enum Vendor {
+    Intel,
+    Amd,
+    Other,
+}
+
+/// The vendor by CPUID leaf 0.
+pub fn vendor() -> Vendor {
+    let leaf = cpuid(leaf::VENDOR, 0);
+    match [leaf.ebx, leaf.edx, leaf.ecx].map(u32::to_le_bytes).as_flattened() {
+        b"GenuineIntel" => Vendor::Intel,
+        b"AuthenticAMD" => Vendor::Amd,
+        _ => Vendor::Other,
+    }
 }
 
 /// RDTSC

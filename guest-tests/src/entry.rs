@@ -123,7 +123,7 @@ global_asm!(
     multiboot_magic = const MULTIBOOT_HEADER_MAGIC,
     multiboot_flags = const MULTIBOOT_FLAGS,
     linux_magic = const boot::LINUX_MAGIC,
-    msr_efer = const crate::cpu::msr::EFER,
+    msr_efer = const x86defs::msr::EFER,
     cr0 = const machine::CR0.union(Cr0::PG).bits(),
     cr4 = const machine::CR4.union(Cr4::PAE).bits(),
     efer = const Efer::LME.union(Efer::NXE).bits(),

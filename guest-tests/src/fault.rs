@@ -18,37 +18,19 @@ use x86defs::event::Exception;
 /// An exception as the CPU delivered it.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Its vector.
-    pub vector: u8,
-    /// Its error code; 0 for exceptions without one.
-    pub error_code: u64,
-    /// The saved instruction pointer.
-    pub rip: u64,
-    /// The saved code segment.
-    pub cs: u16,
-    /// The saved flags.
-    pub rflags: u64,
-    /// The saved stack pointer.
-    pub rsp: u64,
+    /// The registers at delivery, and the vector and error code (0 for exceptions without one).
+    pub frame: Frame,
     /// CR2 at delivery; means something for #PF only.
     pub cr2: u64,
 }
 
 impl Fault {
     pub(crate) fn of(frame: &Frame) -> Self {
-        Self {
-            vector: frame.vector as u8,
-            error_code: frame.error_code,
-            rip: frame.rip,
-            cs: frame.cs as u16,
-            rflags: frame.rflags,
-            rsp: frame.rsp,
-            cr2: crate::cpu::cr2(),
-        }
+        Self { frame: *frame, cr2: crate::cpu::cr2() }
     }
     /// Whether it is this exception with this error code.
     pub fn is(&self, exception: Exception, error_code: u64) -> bool {
-        self.vector == exception as u8 && self.error_code == error_code
+        self.frame.vector == exception as u64 && self.frame.error_code == error_code
     }
 }
 
@@ -83,12 +65,13 @@ pub fn mnemonic(exception: Exception) -> &'static str {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match MNEMONICS.get(usize::from(self.vector)) {
+        let Frame { vector, error_code, rip, .. } = self.frame;
+        match MNEMONICS.get(vector as usize) {
             Some(name) => f.write_str(name)?,
-            None => write!(f, "vector {}", self.vector)?,
+            None => write!(f, "vector {vector}")?,
         }
-        write!(f, "({:#x}) at {:#x}", self.error_code, self.rip)?;
-        if self.vector == Exception::PageFault as u8 {
+        write!(f, "({error_code:#x}) at {rip:#x}")?;
+        if vector == Exception::PageFault as u64 {
             write!(f, " for address {:#x}", self.cr2)?;
         }
         Ok(())

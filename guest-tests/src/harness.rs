@@ -84,9 +84,9 @@ fn report(event: &str, text: fmt::Arguments<'_>) {
 }
 
 /// Runs or lists the tests that the command line names: words are parts of names, and none means all.
-/// `list` lists; `skip=NAME` leaves one out; `reference` and `on=MACHINE` describe the machine.
+/// `list` lists; `skip=NAME` leaves one out; `reference`, `no-excuses` and `on=MACHINE` describe the machine.
 pub fn run(boot: &Boot) {
-    const WORDS: [&str; 2] = ["list", "reference"];
+    const WORDS: [&str; 3] = ["list", "reference", "no-excuses"];
     let is_filter = |w: &&str| !w.contains('=') && !WORDS.contains(w);
     let mut count = 0;
     for test in sorted() {
@@ -173,7 +173,7 @@ macro_rules! expect_eq {
     ($found:expr, $wanted:expr, $($text:tt)+) => {
         match (&$found, &$wanted) {
             (found, wanted) => if found != wanted {
-                panic!("{}: {found:#x?}, expected {wanted:#x?}", format_args!($($text)+));
+                panic!("{}: {found:x?}, expected {wanted:x?}", format_args!($($text)+));
             }
         }
     };

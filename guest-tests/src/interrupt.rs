@@ -166,6 +166,11 @@ unsafe extern "C" {
 
 /// Builds and loads the IDT.
 pub(crate) fn init() {
+    build();
+    load();
+}
+
+fn build() {
     for (vector, number) in (0..=u8::MAX).zip(0u64..) {
         let ist = if vector == Exception::DoubleFault as u8 { gdt::DOUBLE_FAULT_IST } else { 0 };
         let user = [Exception::Breakpoint as u8, Exception::Overflow as u8, USER_VECTOR].contains(&vector);
@@ -173,7 +178,12 @@ pub(crate) fn init() {
         // SAFETY: nothing refers to the IDT but the CPU, which reads whole gates.
         unsafe { (*IDT.get())[usize::from(vector)] = Gate::interrupt(stub, ist, user) };
     }
-    load();
+}
+
+/// Marks a vector's gate as not present, until [`reset`].
+pub fn make_absent(vector: u8) {
+    // SAFETY: see `build`.
+    unsafe { (*IDT.get())[usize::from(vector)].attributes &= !GATE_PRESENT };
 }
 
 /// Loads the IDT, as is needed after a stay in another mode.
@@ -217,9 +227,10 @@ pub fn handle(vector: u8, handler: Handler) {
     unsafe { (&raw mut (*HANDLERS.get())[usize::from(vector)]).write_volatile(Some(handler)) }
 }
 
-/// Forgets counts and handlers, and disables interrupts.
+/// Forgets counts and handlers, makes every gate present, and disables interrupts.
 pub fn reset() {
     disable();
+    build();
     COUNTS.store([0; VECTORS]);
     HANDLERS.store([None; VECTORS]);
 }

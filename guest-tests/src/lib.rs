@@ -25,3 +25,4 @@ pub mod memory;
 pub mod power;
 mod single;
 pub mod time;
+pub mod user;

@@ -5,15 +5,14 @@ use crate::boot::Boot;
 use crate::hw::{ioapic, lapic, pic, pit};
 use crate::single::Single;
 use crate::{cpu, interrupt, memory, serial};
-use cpu::msr;
 use x86defs::control::{Cr0, Cr4, Efer};
+use x86defs::cpuid::{Leaf1Ecx, leaf};
+use x86defs::{msr, reset};
 
 /// CR0 outside of tests, paging aside.
 pub const CR0: Cr0 = Cr0::PE.union(Cr0::ET).union(Cr0::NE).union(Cr0::WP);
 /// CR4 outside of tests, PAE aside.
 pub const CR4: Cr4 = Cr4::empty();
-/// IA32_PAT after reset (SDM 3, 12.12.4).
-pub const PAT_AT_RESET: u64 = 0x0007_0406_0007_0406;
 /// EFER outside of tests.
 pub const EFER: Efer = Efer::LME.union(Efer::LMA).union(Efer::NXE);
 
@@ -40,18 +39,21 @@ pub struct Machine {
     pub cpu: Maker,
     /// Whether this run checks the tests (command line word `reference`) and not the hypervisor.
     pub reference: bool,
+    /// Whether tests run where somebody is known to be wrong, too (command line word `no-excuses`).
+    pub no_excuses: bool,
     /// From the ACPI tables.
     pub acpi: Option<Acpi>,
 }
 
-static MACHINE: Single<Machine> =
-    Single::new(Machine { platform: Maker::Other, cpu: Maker::Other, reference: false, acpi: None });
+static MACHINE: Single<Machine> = Single::new(Machine {
+    platform: Maker::Other,
+    cpu: Maker::Other,
+    reference: false,
+    no_excuses: false,
+    acpi: None,
+});
 
-/// CPUID.1:ECX bit of a CPU that a hypervisor shows.
-pub const HYPERVISOR_PRESENT: u32 = 1 << 31;
-/// First CPUID leaf of a hypervisor.
-pub const HYPERVISOR_LEAF: u32 = 0x4000_0000;
-/// Its signature, in EBX, ECX, EDX.
+/// Its signature in the hypervisor leaf.
 pub const GOSSAMER_SIGNATURE: &[u8; 12] = b"GossamerHyp\0";
 const TCG_SIGNATURE: &[u8; 12] = b"TCGTCGTCGTCG";
 /// Manufacturer in the ACPI tables of Bochs, and of QEMU, which however shows a hypervisor leaf.
@@ -76,15 +78,16 @@ pub(crate) fn init(boot: &Boot) {
         Some(name) if name.starts_with("bochs") => Maker::Bochs,
         _ => platform,
     };
-    MACHINE.store(Machine { platform, cpu, reference: boot.has_word("reference"), acpi });
+    let (reference, no_excuses) = (boot.has_word("reference"), boot.has_word("no-excuses"));
+    MACHINE.store(Machine { platform, cpu, reference, no_excuses, acpi });
 }
 
 /// The signature in the hypervisor leaf, if CPUID says that there is one.
 pub fn hypervisor_signature() -> Option<[u8; 12]> {
-    if cpu::cpuid(1, 0).ecx & HYPERVISOR_PRESENT == 0 {
+    if !Leaf1Ecx::from_bits_retain(cpu::cpuid(leaf::FEATURES, 0).ecx).contains(Leaf1Ecx::HYPERVISOR) {
         return None;
     }
-    let leaf = cpu::cpuid(HYPERVISOR_LEAF, 0);
+    let leaf = cpu::cpuid(leaf::HYPERVISOR, 0);
     let mut text = [0; 12];
     for (bytes, register) in text.chunks_exact_mut(4).zip([leaf.ebx, leaf.ecx, leaf.edx]) {
         bytes.copy_from_slice(&register.to_le_bytes());
@@ -101,8 +104,8 @@ pub fn restore() {
         .and_then(|()| cpu::set_cr4(CR4 | Cr4::PAE))
         .and_then(|()| cpu::set_cr8(0))
         .and_then(|()| cpu::wrmsr(msr::EFER, (EFER - Efer::LMA).bits()))
-        .and_then(|()| cpu::wrmsr(msr::PAT, PAT_AT_RESET))
-        .and_then(|()| cpu::set_dr7(0));
+        .and_then(|()| cpu::wrmsr(msr::IA32_PAT, msr::PAT_RESET))
+        .and_then(|()| cpu::set_dr7(reset::DR7_RESET));
     if let Err(fault) = restored {
         println!("cannot restore control registers: {fault}");
     }
@@ -114,13 +117,18 @@ pub fn restore() {
     serial::init();
 }
 
-/// Skips the test where `platform`'s devices, CPUID or intercepted instructions are known to be wrong.
+/// Skips the test if `maker` is the one who is known to be wrong.
+pub fn excuse(maker: Maker, wrong: Maker, why: &str) {
+    if maker == wrong && !get().no_excuses {
+        crate::skip!("{wrong:?} is wrong: {why}");
+    }
+}
+
+/// Skips the test where the platform's devices, CPUID or intercepted instructions are known to be wrong.
 #[macro_export]
 macro_rules! platform_wrong {
     ($maker:ident, $why:literal) => {
-        if $crate::machine::get().platform == $crate::machine::Maker::$maker {
-            $crate::skip!("{} is wrong: {}", stringify!($maker), $why);
-        }
+        $crate::machine::excuse($crate::machine::get().platform, $crate::machine::Maker::$maker, $why)
     };
 }
 
@@ -129,8 +137,6 @@ macro_rules! platform_wrong {
 #[macro_export]
 macro_rules! cpu_wrong {
     ($maker:ident, $why:literal) => {
-        if $crate::machine::get().cpu == $crate::machine::Maker::$maker {
-            $crate::skip!("{} is wrong: {}", stringify!($maker), $why);
-        }
+        $crate::machine::excuse($crate::machine::get().cpu, $crate::machine::Maker::$maker, $why)
     };
 }

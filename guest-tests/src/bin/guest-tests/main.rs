@@ -5,7 +5,13 @@
 
 use runtime::boot::Boot;
 
+mod control;
 mod cpuid;
+mod debug;
+mod exceptions;
+mod msr;
+mod ports;
+mod user_mode;
 
 runtime::guest_main!(main);
 
