@@ -63,7 +63,7 @@ pub struct Leaf {
 
 impl Leaf {
     /// The same mapping from `offset` bytes further on.
-    pub(super) fn from_offset(self, offset: u64) -> Leaf {
+    pub(super) fn advanced(self, offset: u64) -> Leaf {
         Leaf { to: self.to.offset(offset), ..self }
     }
 }

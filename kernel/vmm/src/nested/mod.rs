@@ -127,7 +127,7 @@ impl<F: PageFormat> NestedTables<F> {
                 Entry::Table(next) => table = next,
                 Entry::Leaf(leaf) => {
                     let size = PageSize::at_level(level)?;
-                    return Some(Translation { size, leaf: leaf.from_offset(gpa.0 % size.bytes()) });
+                    return Some(Translation { size, leaf: leaf.advanced(gpa.0 % size.bytes()) });
                 }
             }
         }
@@ -169,7 +169,7 @@ impl<F: PageFormat> NestedTables<F> {
         let start = range.start;
         for piece in pieces(level, range) {
             let slot = index(level, piece.start);
-            let leaf = leaf.from_offset(piece.start - start);
+            let leaf = leaf.advanced(piece.start - start);
             if let Entry::Table(next) = self.format.decode(level, memory.read(table, slot)) {
                 self.map_in(memory, next, level - 1, piece, leaf)?;
             } else if let Some(size) = self.page_for(level, &piece, leaf.to) {

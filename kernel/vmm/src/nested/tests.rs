@@ -138,7 +138,7 @@ fn permissions_and_memory_type_reach_the_leaf() {
         Leaf { to: Hpa(0x5000), permissions: Permissions::EXECUTE, memory_type: MemoryType::WriteProtected };
     t.map(&mut m, Gpa(0xf_0000), K4, rom).unwrap();
     let found = t.lookup(&m, Gpa(0xf_0010)).unwrap();
-    assert_eq!(found, Translation { size: PageSize::Size4K, leaf: rom.from_offset(0x10) });
+    assert_eq!(found, Translation { size: PageSize::Size4K, leaf: rom.advanced(0x10) });
 }
 
 /// Fails if a table got an entry after it was linked; returns the number of links.

@@ -1,6 +1,5 @@
 use super::*;
 use crate::exit::{Io, IoForm};
-use iced_x86::code_asm::*;
 
 const PORT: u16 = 0x1f0;
 

@@ -1,6 +1,5 @@
 use super::super::string::MAX_REPETITIONS;
 use super::*;
-use iced_x86::code_asm::*;
 
 const PATTERN: u64 = 0x1122_3344_5566_7788;
 
