@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "bits carry the names that the manual defines")]
 
 use crate::addr::Hpa;
+use crate::memory_type::MemoryType;
 use bitflags::bitflags;
 
 /// Bits of an entry that hold a physical address.
@@ -15,10 +16,8 @@ bitflags! {
         const READ = 1 << 0;
         const WRITE = 1 << 1;
         const EXECUTE = 1 << 2;
-        /// Memory type, of a leaf only; 6 is write-back.
-        const TYPE_WRITE_BACK = 6 << 3;
-        /// Memory type of a leaf: bits 5:3; 0 is uncacheable.
-        const TYPE_MASK = 7 << 3;
+        /// Memory type of a leaf; see [`Entry::memory_type`].
+        const TYPE = 7 << 3;
         /// The guest's PAT has no say in the memory type.
         const IGNORE_PAT = 1 << 6;
         /// The entry maps a page above the last level.
@@ -29,14 +28,26 @@ bitflags! {
     }
 }
 
+impl Entry {
+    const TYPE_SHIFT: u32 = 3;
+
+    /// The bits of a leaf that give its memory type.
+    pub const fn memory_type(memory_type: MemoryType) -> Entry {
+        Entry::from_bits_retain((memory_type as u64) << Self::TYPE_SHIFT)
+    }
+
+    /// The memory type of a leaf, unless the number is reserved.
+    pub const fn to_memory_type(self) -> Option<MemoryType> {
+        MemoryType::from_encoding(((self.bits() & Self::TYPE.bits()) >> Self::TYPE_SHIFT) as u8)
+    }
+}
+
 /// The EPT pointer for four-level tables at `root`, read through write-back memory (SDM 3, 25.6.11). Accessed
 /// and dirty flags stay off: nothing here reads them, and not every machine has them.
 pub const fn pointer(root: Hpa) -> u64 {
-    /// Memory type of the tables themselves.
-    const WRITE_BACK: u64 = 6;
     /// Length of the walk, less one.
     const FOUR_LEVELS: u64 = 3 << 3;
-    (root.0 & ADDRESS) | FOUR_LEVELS | WRITE_BACK
+    (root.0 & ADDRESS) | FOUR_LEVELS | MemoryType::WriteBack as u64
 }
 
 #[cfg(test)]
@@ -50,8 +61,11 @@ mod tests {
 
     #[test]
     fn write_back_leaf_for_everything() {
-        let leaf = Entry::ALL_ACCESS | Entry::TYPE_WRITE_BACK | Entry::IGNORE_PAT;
+        let leaf = Entry::ALL_ACCESS | Entry::memory_type(MemoryType::WriteBack) | Entry::IGNORE_PAT;
         assert_eq!(leaf.bits(), 0x77);
         assert_eq!(leaf.bits() & ADDRESS, 0);
+        assert_eq!(leaf.to_memory_type(), Some(MemoryType::WriteBack));
+        assert_eq!((leaf & !Entry::TYPE).to_memory_type(), Some(MemoryType::Uncacheable));
+        assert_eq!(Entry::from_bits_retain(0x1f).to_memory_type(), None);
     }
 }
