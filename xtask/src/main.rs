@@ -1,5 +1,6 @@
 //! `cargo xtask`: builds the image, runs it on machines, tests it. Every verb has `--help`.
 
+#![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "nothing outside of a program can reach into it")]
 
 mod bzimage;
@@ -13,8 +14,10 @@ mod machine;
 mod paths;
 mod progress;
 mod setup;
+mod symbols;
 mod terminal;
 mod testing;
+mod tidy;
 mod verbs;
 mod workspace;
 

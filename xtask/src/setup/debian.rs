@@ -29,12 +29,18 @@ pub struct LinuxFiles {
 }
 
 impl Distribution {
-    const fn package(self) -> &'static str {
+    /// Its Debian package.
+    pub const fn package(self) -> &'static str {
         match self {
             Self::Cloud => "linux-image-cloud-amd64",
             Self::Generic => "linux-image-amd64",
             Self::Installer => "debian-installer-12-netboot-amd64",
         }
+    }
+
+    /// Whether it is there without asking the network.
+    pub fn is_cached(self) -> Result<bool> {
+        Ok(paths::cache()?.join(self.package()).is_dir())
     }
 
     /// Fetches the package unless the cache has it.

@@ -4,7 +4,7 @@ mod debian;
 mod packages;
 
 pub use debian::{Distribution, busybox};
-pub use packages::{Need, require};
+pub use packages::{Need, missing, require};
 
 use crate::paths::BARE_TARGET;
 use crate::progress::Step;

@@ -21,6 +21,15 @@ impl Need {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Qemu, Self::Bochs, Self::Grub];
 
+    /// For people.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Qemu => "QEMU",
+            Self::Bochs => "Bochs",
+            Self::Grub => "GRUB and tools for boot media",
+        }
+    }
+
     /// Every file that must exist, and the package that brings it.
     fn files(self) -> &'static [(&'static str, &'static str)] {
         match self {

@@ -1,8 +1,11 @@
 //! The command line: one file per verb.
 
 mod build;
+mod doctor;
 mod run;
+mod symbolize;
 mod test;
+mod tidy;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -26,6 +29,12 @@ pub enum Verb {
     Run(run::Arguments),
     /// Run the tests on the host and on every emulated machine
     Test(test::Arguments),
+    /// Say what this host can do and what is missing
+    Doctor(doctor::Arguments),
+    /// Name the hypervisor's addresses in a text
+    Symbolize(symbolize::Arguments),
+    /// Check the repository's own rules
+    Tidy(tidy::Arguments),
 }
 
 /// Does it.
@@ -34,5 +43,8 @@ pub fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::Build(arguments) => build::build(&arguments),
         Verb::Run(arguments) => run::run(&arguments),
         Verb::Test(arguments) => test::test(&arguments),
+        Verb::Doctor(arguments) => doctor::doctor(&arguments),
+        Verb::Symbolize(arguments) => symbolize::symbolize(&arguments),
+        Verb::Tidy(arguments) => tidy::tidy(&arguments),
     }
 }
