@@ -1,11 +1,12 @@
 //! Fetching and decoding the instruction at CS:RIP.
 
 use super::{InstructionBytes, Machine, Stop};
+use crate::memory::GuestMemory;
 use crate::vcpu::{Mode, Vcpu};
-use crate::walk::Intent;
+use crate::walk::{Intent, Paging};
 use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction};
 use x86defs::addr::{Gva, PAGE_SIZE};
-use x86defs::event::Event;
+use x86defs::event::{Event, Exception};
 use x86defs::segment::SegmentName;
 
 /// The longest instruction (SDM 2, 2.3.11).
@@ -36,32 +37,51 @@ impl Code {
     }
 }
 
-impl<V: Vcpu> Machine<'_, V> {
-    /// Appends the bytes that follow, up to the end of their page, of the segment, or of the longest
-    /// instruction.
-    pub(super) fn fetch(&self, code: &mut Code) -> Result<(), Stop> {
-        let (at, in_segment) = self.code_address(self.vcpu.rip().wrapping_add(code.len as u64));
-        let in_page = PAGE_SIZE - at.page_offset();
-        let room = in_page.min(in_segment).min((MAX_LEN - code.len) as u64) as usize;
-        if room == 0 {
-            return Err(self.general_protection());
-        }
-        let from = self.paging.translate(self.memory, at, Intent::Fetch)?;
-        let end = code.len + room;
-        // Policy: where there is no RAM there are no instructions.
-        self.memory.read(from, &mut code.bytes[code.len..end]).map_err(|_| Stop::Fault(Event::UD))?;
-        code.len = end;
-        Ok(())
-    }
+/// Copies the bytes from CS:RIP on, as many as can be fetched without a fault, and returns how many.
+pub fn fetch(vcpu: &impl Vcpu, memory: &dyn GuestMemory, into: &mut [u8; MAX_LEN]) -> usize {
+    let (mode, paging) = (Mode::of(vcpu), Paging::of(vcpu));
+    let mut code = Code::EMPTY;
+    while code.len < MAX_LEN && fetch_in_page(vcpu, memory, mode, &paging, &mut code).is_ok() {}
+    *into = code.bytes;
+    code.len
+}
 
-    /// The linear address of an offset in the code segment, and how many bytes the segment has from there on.
-    fn code_address(&self, offset: u64) -> (Gva, u64) {
-        if self.mode == Mode::Long {
-            return (Gva(offset), u64::MAX);
-        }
-        let cs = self.vcpu.segment(SegmentName::Cs);
-        let in_segment = (u64::from(cs.limit) + 1).saturating_sub(offset);
-        (Gva(cs.base.wrapping_add(offset) & 0xffff_ffff), in_segment)
+/// Appends the bytes that follow, up to the end of their page, of the segment, or of the longest instruction.
+fn fetch_in_page(
+    vcpu: &impl Vcpu,
+    memory: &dyn GuestMemory,
+    mode: Mode,
+    paging: &Paging,
+    code: &mut Code,
+) -> Result<(), Stop> {
+    let (at, in_segment) = code_address(vcpu, mode, vcpu.rip().wrapping_add(code.len as u64));
+    let in_page = PAGE_SIZE - at.page_offset();
+    let room = in_page.min(in_segment).min((MAX_LEN - code.len) as u64) as usize;
+    if room == 0 {
+        return Err(Stop::exception(mode, Exception::GeneralProtection));
+    }
+    let from = paging.translate(memory, at, Intent::Fetch)?;
+    let end = code.len + room;
+    // Policy: where there is no RAM there are no instructions.
+    memory.read(from, &mut code.bytes[code.len..end]).map_err(|_| Stop::Fault(Event::UD))?;
+    code.len = end;
+    Ok(())
+}
+
+/// The linear address of an offset in the code segment, and how many bytes the segment has from there on.
+fn code_address(vcpu: &impl Vcpu, mode: Mode, offset: u64) -> (Gva, u64) {
+    if mode == Mode::Long {
+        return (Gva(offset), u64::MAX);
+    }
+    let cs = vcpu.segment(SegmentName::Cs);
+    let in_segment = (u64::from(cs.limit) + 1).saturating_sub(offset);
+    (Gva(cs.base.wrapping_add(offset) & 0xffff_ffff), in_segment)
+}
+
+impl<V: Vcpu> Machine<'_, V> {
+    /// Fetches what follows.
+    pub(super) fn fetch(&self, code: &mut Code) -> Result<(), Stop> {
+        fetch_in_page(self.vcpu, self.memory, self.mode, &self.paging, code)
     }
 
     /// Decodes what was fetched, and fetches from the next page what is missing.

@@ -15,7 +15,7 @@ mod string;
 #[cfg(test)]
 mod tests;
 
-pub use fetch::prepare;
+pub use fetch::{fetch, prepare};
 pub use port::{PortBus, emulate_string_io};
 
 use crate::memory::{GuestMemory, Width};
@@ -84,25 +84,6 @@ pub fn emulate(
     })
 }
 
-/// Fetches the bytes at CS:RIP as far as they are in RAM, and returns how many there are.
-pub fn fetch(vcpu: &mut impl Vcpu, memory: &dyn GuestMemory, into: &mut [u8; fetch::MAX_LEN]) -> usize {
-    /// Fetching reaches no device.
-    struct NoBus;
-    impl Bus for NoBus {
-        fn read(&mut self, _: Gpa, width: Width) -> u64 {
-            width.mask()
-        }
-        fn write(&mut self, _: Gpa, _: Width, _: u64) {}
-    }
-    let mut bus = NoBus;
-    let machine = Machine::new(vcpu, memory, &mut bus);
-    let mut code = Code::EMPTY;
-    while code.bytes().len() < into.len() && machine.fetch(&mut code).is_ok() {}
-    let len = code.bytes().len();
-    into[..len].copy_from_slice(code.bytes());
-    len
-}
-
 /// Why an instruction does not finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
@@ -114,6 +95,16 @@ enum Stop {
     Unsupported,
     /// Another CPU was faster: it has to be executed again.
     Again,
+}
+
+impl Stop {
+    /// An exception with error code 0, which real mode does not push.
+    fn exception(mode: Mode, exception: Exception) -> Stop {
+        Stop::Fault(match mode {
+            Mode::Real => Event::exception(exception),
+            _ => Event::fault(exception, 0),
+        })
+    }
 }
 
 impl From<PageFault> for Stop {
@@ -175,15 +166,7 @@ impl<'a, V: Vcpu> Machine<'a, V> {
         Outcome::Done
     }
 
-    /// An exception with error code 0, which real mode does not push.
-    fn exception(&self, exception: Exception) -> Stop {
-        Stop::Fault(match self.mode {
-            Mode::Real => Event::exception(exception),
-            _ => Event::fault(exception, 0),
-        })
-    }
-
     fn general_protection(&self) -> Stop {
-        self.exception(Exception::GeneralProtection)
+        Stop::exception(self.mode, Exception::GeneralProtection)
     }
 }

@@ -42,7 +42,7 @@ impl<V: Vcpu> Machine<'_, V> {
 
     fn segment_fault(&self, name: SegmentName) -> Stop {
         match name {
-            SegmentName::Ss => self.exception(Exception::StackFault),
+            SegmentName::Ss => Stop::exception(self.mode, Exception::StackFault),
             _ => self.general_protection(),
         }
     }

@@ -168,6 +168,23 @@ fn fetches_that_fail() {
 }
 
 #[test]
+fn bytes_are_fetched_as_far_as_they_can_be() {
+    let mut g = long();
+    let mut bytes = [0; 15];
+    g.vcpu.rip = CODE + 0xffe;
+    g.memory.poke(CODE_AT + 0xffe, Width::Dword, 0x4433_2211);
+    assert_eq!(fetch(&g.vcpu, &g.memory, &mut bytes), 15);
+    assert_eq!(bytes[..4], [0x11, 0x22, 0x33, 0x44]);
+    g.memory.poke(0x4000 + 8, Width::Qword, 0);
+    assert_eq!(fetch(&g.vcpu, &g.memory, &mut bytes), 2);
+    g.vcpu.rip = UNMAPPED;
+    assert_eq!(fetch(&g.vcpu, &g.memory, &mut bytes), 0);
+    let mut g = Guest::protected32();
+    g.vcpu.segment_mut(SegmentName::Cs).limit = CODE_AT as u32 + 4;
+    assert_eq!(fetch(&g.vcpu, &g.memory, &mut bytes), 5);
+}
+
+#[test]
 fn the_longest_instruction_has_15_bytes() {
     let mut g = long();
     let mut code = [0x66; 16];
