@@ -142,3 +142,88 @@ impl KvmClock {
 fn put(into: &mut [u8], at: usize, bytes: &[u8]) {
     into[at..at + bytes.len()].copy_from_slice(bytes);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::VecMemory;
+
+    /// The time that a guest computes from a structure.
+    fn guest_time(bytes: &[u8; 32], tsc: u64) -> u64 {
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        let delta = tsc.wrapping_sub(long(8));
+        let shift = bytes[28] as i8;
+        let shifted = if shift < 0 { delta >> -shift } else { delta << shift };
+        long(16) + (u128::from(shifted) * u128::from(word(24)) >> 32) as u64
+    }
+
+    #[test]
+    fn nanoseconds_are_right_to_a_millionth_at_any_frequency() {
+        for khz in
+            [1, 999, 100_000, 999_999, 1_000_000, 1_000_001, 2_000_000, 2_899_998, 5_800_000, 40_000_000]
+        {
+            let scale = Scale::new(khz);
+            assert!(scale.multiplier >= 1 << 31, "{khz} kHz: full precision");
+            let ticks = khz * 1000 * 3600;
+            let shifted = match scale.shift {
+                s @ ..0 => ticks >> -s,
+                s => ticks << s,
+            };
+            let nanos = u128::from(shifted) * u128::from(scale.multiplier) >> 32;
+            let hour = 3_600_000_000_000u128;
+            assert!(nanos.abs_diff(hour) * 1_000_000 < hour, "{khz} kHz: {nanos} ns an hour");
+        }
+    }
+
+    fn structure(memory: &VecMemory, at: u64) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        memory.read(Gpa(at), &mut bytes).expect("RAM");
+        bytes
+    }
+
+    #[test]
+    fn a_guest_reads_the_time_since_the_start() {
+        let memory = VecMemory::new(0x2000);
+        let mut clock = KvmClock::new(3_000_000, UnixTime::default());
+        clock.set_system_time(0x1000 | 1, &memory).expect("RAM");
+        let bytes = structure(&memory, 0x1000);
+        assert_eq!((bytes[0], bytes[29]), (2, 1), "version is even, TSC_STABLE is set");
+        assert!(guest_time(&bytes, 3_000_000_000).abs_diff(1_000_000_000) < 10);
+        assert_eq!(clock.system_time(), 0x1001);
+    }
+
+    #[test]
+    fn time_goes_on_when_the_tsc_jumps() {
+        let memory = VecMemory::new(0x2000);
+        let mut clock = KvmClock::new(1_000_000, UnixTime::default());
+        clock.set_system_time(1, &memory).expect("RAM");
+        clock.tsc_moved(0u64.wrapping_sub(5_000), &memory);
+        let bytes = structure(&memory, 0);
+        assert_eq!((guest_time(&bytes, 1_000), bytes[0]), (6_000, 4));
+    }
+
+    #[test]
+    fn wall_clock_tells_the_start() {
+        let memory = VecMemory::new(0x1000);
+        let start = UnixTime { seconds: 1_700_000_000, nanoseconds: 123_456_789 };
+        let mut clock = KvmClock::new(1_000_000, start);
+        clock.set_wall_clock(0x100, &memory).expect("RAM");
+        let word = |at| memory.peek(at, Width::Dword);
+        assert_eq!((word(0x100), word(0x104), word(0x108)), (2, 1_700_000_000, 123_456_789));
+        assert_eq!(clock.wall_clock(), 0x100);
+    }
+
+    #[test]
+    fn addresses_that_are_no_ram_or_not_aligned_are_refused_and_forgotten() {
+        let memory = VecMemory::new(0x1000);
+        let mut clock = KvmClock::new(1_000_000, UnixTime::default());
+        for address in [0x1000, 0xff0, 0xffff_ffff_ffff_fff0, 0x102] {
+            assert!(clock.set_system_time(address | 1, &memory).is_err(), "{address:#x}");
+        }
+        assert!(clock.set_wall_clock(0xffc, &memory).is_err());
+        assert_eq!((clock.system_time(), clock.wall_clock()), (0, 0));
+        assert_eq!(clock.set_system_time(0xffff_f000, &memory), Ok(()), "off: the address does not count");
+        assert_eq!(memory.peek(0xff8, Width::Qword), 0);
+    }
+}
