@@ -15,6 +15,8 @@ pub struct PerCpu {
     pub hazard: AtomicUsize,
     /// Host TSC at which the host's timer fires; `u64::MAX`: not armed.
     pub armed: AtomicU64,
+    /// Stack pointer to go back to when the resident virtual CPU stops.
+    pub supervisor_sp: AtomicU64,
     /// Interrupts taken that nobody had asked for.
     pub spurious: AtomicU64,
     /// NMIs that arrived in root mode.
@@ -27,6 +29,7 @@ impl PerCpu {
         Self {
             hazard: AtomicUsize::new(0),
             armed: AtomicU64::new(u64::MAX),
+            supervisor_sp: AtomicU64::new(0),
             spurious: AtomicU64::new(0),
             nmis: AtomicU64::new(0),
         }
@@ -97,7 +100,9 @@ pub unsafe fn wrmsr_safe(msr: u32, value: u64) -> bool {
 pub unsafe fn rdmsr(msr: u32) -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: the caller's promise.
-    unsafe { asm!("rdmsr", in("ecx") msr, out("eax") low, out("edx") high, options(nostack, preserves_flags)) };
+    unsafe {
+        asm!("rdmsr", in("ecx") msr, out("eax") low, out("edx") high, options(nostack, preserves_flags))
+    };
     u64::from(high) << 32 | u64::from(low)
 }
 
@@ -130,7 +135,7 @@ pub unsafe fn write_efer(value: Efer) {
 
 /// Loads XCR0 where the CPU has it.
 pub fn write_xcr0(value: u64) {
-    if cpuid(1, 0).ecx & 1 << 26 == 0 {
+    if cpuid(1, 0).ecx & CPUID_XSAVE == 0 {
         return;
     }
     // SAFETY: CR4.OSXSAVE is set at start, and the value was checked against what the CPU offers (vmm::xcr0).
@@ -153,7 +158,8 @@ pub fn set_tsc_aux(value: u64) {
 
 /// CR4 bits that exist on this CPU, by CPUID; those that every 64-bit CPU has are included.
 pub fn supported_cr4() -> Cr4 {
-    let mut bits = Cr4::all() - (Cr4::PKE | Cr4::CET | Cr4::PKS | Cr4::LA57 | Cr4::UMIP | Cr4::VMXE | Cr4::SMXE);
+    let mut bits =
+        Cr4::all() - (Cr4::PKE | Cr4::CET | Cr4::PKS | Cr4::LA57 | Cr4::UMIP | Cr4::VMXE | Cr4::SMXE);
     let leaf7 = cpuid(7, 0);
     bits.set(Cr4::UMIP, leaf7.ecx & 1 << 2 != 0);
     bits.set(Cr4::PKE, leaf7.ecx & 1 << 3 != 0);
@@ -161,6 +167,87 @@ pub fn supported_cr4() -> Cr4 {
     bits.set(Cr4::LA57, leaf7.ecx & 1 << 16 != 0);
     bits.set(Cr4::PKS, leaf7.ecx & 1 << 31 != 0);
     bits
+}
+
+/// Width of physical addresses in bits, as the guest has them, too.
+pub fn physical_bits() -> u8 {
+    const SMALLEST: u8 = 36;
+    match cpuid(0x8000_0000, 0).eax {
+        0x8000_0008.. => cpuid(0x8000_0008, 0).eax as u8,
+        _ => SMALLEST,
+    }
+}
+
+/// Microcode revision: in the upper half of IA32_BIOS_SIGN_ID on Intel, in the lower of PATCH_LEVEL on AMD, which
+/// have the same number.
+pub fn microcode_revision() -> u32 {
+    let value = rdmsr_safe(x86defs::msr::IA32_BIOS_SIGN_ID).unwrap_or(0);
+    if value >> 32 != 0 { (value >> 32) as u32 } else { value as u32 }
+}
+
+/// Sets the control registers up as the kernel and the guests' extended state need them.
+///
+/// # Safety
+/// Called once on each CPU, before the first guest.
+pub unsafe fn init() {
+    let mut cr4 = Cr4::OSFXSR | Cr4::OSXMMEXCPT;
+    cr4.set(Cr4::OSXSAVE, cpuid(1, 0).ecx & CPUID_XSAVE != 0);
+    // SAFETY: these bits enable instructions that the host does not use itself.
+    unsafe {
+        x86_64::registers::control::Cr4::update(|flags| {
+            *flags |= x86_64::registers::control::Cr4Flags::from_bits_retain(cr4.bits())
+        });
+        // Floating point is the guests': it must neither trap nor be emulated.
+        x86_64::registers::control::Cr0::update(|flags| {
+            use x86_64::registers::control::Cr0Flags as F;
+            *flags = *flags - F::EMULATE_COPROCESSOR - F::TASK_SWITCHED
+                | F::MONITOR_COPROCESSOR
+                | F::NUMERIC_ERROR;
+        });
+    }
+}
+
+/// CPUID.1:ECX: XSAVE exists.
+const CPUID_XSAVE: u32 = 1 << 26;
+
+/// Clears x87, SSE, all further extended state and DR0 to DR3, as a reset does: nothing of a guest before
+/// is left. XCR0 is 1 afterwards.
+pub fn reset_extended_state() {
+    /// An XSAVE area whose header says that every component has its initial value (SDM 1, 13.4); as an FXSAVE
+    /// image it says the same of x87 and SSE.
+    #[repr(C, align(64))]
+    struct Initial([u8; 4096]);
+    const FCW: u16 = 0x37f;
+    const MXCSR: u32 = 0x1f80;
+    static INITIAL: Initial = {
+        let mut area = [0; 4096];
+        (area[0], area[1]) = (FCW as u8, (FCW >> 8) as u8);
+        (area[24], area[25]) = (MXCSR as u8, (MXCSR >> 8) as u8);
+        Initial(area)
+    };
+    // SAFETY: the area is a valid image; the host uses none of the registers.
+    unsafe {
+        asm!("fxrstor64 [{}]", in(reg) &INITIAL, options(nostack, readonly));
+        if cpuid(1, 0).ecx & CPUID_XSAVE != 0 {
+            let all = cpuid(0xd, 0);
+            write_xcr0(u64::from(all.edx) << 32 | u64::from(all.eax));
+            asm!("xrstor64 [{}]", in(reg) &INITIAL, in("eax") u32::MAX, in("edx") u32::MAX, options(nostack, readonly));
+            write_xcr0(1);
+        }
+        clear_breakpoint_addresses();
+    }
+}
+
+/// Clears DR0 to DR3.
+///
+/// # Safety
+/// Nobody has armed a breakpoint.
+unsafe fn clear_breakpoint_addresses() {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("mov dr0, {0}", "mov dr1, {0}", "mov dr2, {0}", "mov dr3, {0}", in(reg) 0u64,
+            options(nomem, nostack, preserves_flags))
+    };
 }
 
 /// Stops this CPU for good.

@@ -7,6 +7,7 @@
 
 #![no_std]
 #![no_main]
+#![allow(unreachable_pub, reason = "a program has no users; `pub` means its own modules")]
 
 extern crate alloc;
 

@@ -2,6 +2,7 @@
 //!
 //! A backend turns its raw exit into [`vmm::Exit`] and gives [`vmm::Vcpu`]; everything that an exit means is
 //! decided in `vmm`, once for both.
+#![allow(unsafe_code, reason = "the seam declares what only the machine layer may do")]
 
 pub mod svm;
 pub mod vmx;
@@ -88,6 +89,10 @@ pub trait Backend: Sized + 'static {
     /// # Safety
     /// `guest` is the top object of the current vCPU stack and stays valid; nobody else uses it.
     unsafe fn enter(guest: *mut Guest<Self>) -> !;
+
+    /// The virtual CPU ceases to be resident: what it has in this CPU is saved or dropped, and the host is as it
+    /// was before [`Backend::enter`].
+    fn leave(vcpu: &mut Self::Vcpu);
 
     /// Lets pending host interrupts in for a moment.
     fn take_interrupts();

@@ -1,13 +1,14 @@
 //! The host's memory: physical frames, the direct map, the heap, page tables and stacks.
 #![allow(unsafe_code, reason = "physical memory")]
 
+mod heap;
 pub mod paging;
 pub mod stack;
 
 use abi::boot::{BootInfo, DIRECT_MAP, MemoryKind, PhysRange};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
-use linked_list_allocator::LockedHeap;
+use heap::Heap;
 use spin::Mutex;
 use vmm::ranges::FreeRanges;
 use x86defs::addr::Hpa;
@@ -22,7 +23,7 @@ static FREE: Mutex<FreeRanges> = Mutex::new(FreeRanges::new());
 static OWN: AtomicU64 = AtomicU64::new(0);
 
 #[global_allocator]
-static HEAP: LockedHeap = LockedHeap::empty();
+static HEAP: Heap = Heap::empty();
 
 /// Takes over the free memory that the loader reports and sets the heap up.
 pub fn init(boot: &BootInfo) {
@@ -37,7 +38,7 @@ pub fn init(boot: &BootInfo) {
     }
     let heap = alloc_zeroed(HEAP_BYTES, 4096);
     // SAFETY: just allocated for this alone, mapped writable for ever.
-    unsafe { HEAP.lock().init(direct(heap).as_ptr(), HEAP_BYTES) };
+    unsafe { HEAP.init(direct(heap).as_ptr(), HEAP_BYTES) };
 }
 
 /// Where the direct map shows a physical address.

@@ -5,11 +5,10 @@
 use super::{alloc_zeroed, direct};
 use abi::boot::{BootInfo, DIRECT_MAP, KERNEL_BASE, MemoryKind};
 use spin::Mutex;
-use x86_64::registers::control::{Cr0, Cr0Flags, Cr3, Cr3Flags, Cr4, Cr4Flags};
 use x86_64::structures::paging::mapper::MapToError;
 use x86_64::structures::paging::{
-    FrameAllocator, Mapper, OffsetPageTable, Page, PageSize, PageTable, PageTableFlags as Flags, PhysFrame, Size1GiB,
-    Size2MiB, Size4KiB,
+    FrameAllocator, Mapper, OffsetPageTable, Page, PageSize, PageTable, PageTableFlags as Flags, PhysFrame,
+    Size1GiB, Size2MiB, Size4KiB,
 };
 use x86_64::{PhysAddr, VirtAddr};
 use x86defs::addr::{Hpa, Hva, PAGE_SIZE};
@@ -41,7 +40,7 @@ unsafe impl FrameAllocator<Size4KiB> for Frames {
     }
 }
 
-/// Builds the kernel's own tables; [`activate`] makes them current.
+/// Builds the kernel's own tables; loading [`root`] into CR3 makes them current.
 pub fn init(boot: &BootInfo) {
     let root = alloc_zeroed(4096, 4096);
     // SAFETY: a zeroed page, which nobody else refers to, is an empty table; the direct map is at this offset.
@@ -57,20 +56,11 @@ pub fn init(boot: &BootInfo) {
     *TABLES.lock() = Some(tables);
 }
 
-/// Makes the kernel's tables current on this CPU.
-///
-/// # Safety
-/// The current stack and code are mapped by them.
-pub unsafe fn activate() {
+/// Value of CR3 for the kernel's tables.
+pub fn root() -> Hpa {
     let mut tables = TABLES.lock();
     let tables = tables.as_mut().expect("paging::init comes first");
-    let root = tables.level_4_table() as *const PageTable as u64 - DIRECT_MAP;
-    // SAFETY: EFER.NXE has been set by the loader; the tables map what runs.
-    unsafe {
-        Cr4::update(|cr4| cr4.insert(Cr4Flags::PAGE_GLOBAL));
-        Cr3::write(PhysFrame::containing_address(PhysAddr::new(root)), Cr3Flags::empty());
-        Cr0::update(|cr0| cr0.insert(Cr0Flags::WRITE_PROTECT));
-    }
+    Hpa(core::ptr::from_ref(tables.level_4_table()) as u64 - DIRECT_MAP)
 }
 
 fn holds_data(kind: MemoryKind) -> bool {
@@ -85,15 +75,20 @@ fn holds_data(kind: MemoryKind) -> bool {
 }
 
 fn map_image(tables: &mut OffsetPageTable<'_>, physical: u64) {
-    // SAFETY: only the addresses of the linker's symbols are taken.
-    let [start, text, text_stop, data, end] = unsafe {
-        [&raw const image_start, &raw const text_start, &raw const text_end, &raw const data_start, &raw const image_end]
-    }
+    let [start, text, text_stop, data, end] = [
+        &raw const image_start,
+        &raw const text_start,
+        &raw const text_end,
+        &raw const data_start,
+        &raw const image_end,
+    ]
     .map(|symbol| symbol as u64);
     debug_assert_eq!(start, KERNEL_BASE);
-    for (from, to, flags) in
-        [(start, text, READ_ONLY), (text, text_stop.next_multiple_of(PAGE_SIZE), EXECUTE), (data, end, READ_WRITE)]
-    {
+    for (from, to, flags) in [
+        (start, text, READ_ONLY),
+        (text, text_stop.next_multiple_of(PAGE_SIZE), EXECUTE),
+        (data, end, READ_WRITE),
+    ] {
         for page in (from..to).step_by(PAGE_SIZE as usize) {
             map::<Size4KiB>(tables, page, physical + (page - start), flags);
         }
@@ -114,7 +109,12 @@ fn map_direct(tables: &mut OffsetPageTable<'_>, mut at: u64, end: u64, gigabyte:
 }
 
 /// Maps one page and returns its size. What is mapped already stays: ranges may share a page at their ends.
-fn map<S: PageSize + core::fmt::Debug>(tables: &mut OffsetPageTable<'_>, to: u64, from: u64, flags: Flags) -> u64
+fn map<S: PageSize + core::fmt::Debug>(
+    tables: &mut OffsetPageTable<'_>,
+    to: u64,
+    from: u64,
+    flags: Flags,
+) -> u64
 where
     for<'a> OffsetPageTable<'a>: Mapper<S>,
 {

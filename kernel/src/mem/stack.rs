@@ -23,12 +23,33 @@ pub struct Stack {
 impl Stack {
     /// A new, zeroed one for this CPU.
     pub fn new(cpu: &'static PerCpu) -> Self {
+        let stack = Self::unbound();
+        stack.bind(cpu);
+        stack
+    }
+
+    /// A new, zeroed one that [`Stack::bind`] makes usable; it may not be mapped in the current tables yet.
+    pub fn unbound() -> Self {
         let slot = NEXT.fetch_add(1, Ordering::Relaxed) * 2 + 1;
         let base = Hva(STACKS + slot * STACK_BYTES as u64);
         paging::map_memory(base, STACK_BYTES);
-        // SAFETY: just mapped; nobody else refers to it.
-        unsafe { (base.0 as *mut &'static PerCpu).write(cpu) };
         Self { base }
+    }
+
+    /// Gives the stack to a CPU.
+    pub fn bind(&self, cpu: &'static PerCpu) {
+        // SAFETY: mapped by `unbound`; the lowest word is for this alone.
+        unsafe { (self.base.0 as *mut &'static PerCpu).write(cpu) };
+    }
+
+    /// The one that begins at `base`.
+    pub fn at(base: Hva) -> Self {
+        Self { base }
+    }
+
+    /// Its lowest address.
+    pub fn base(&self) -> Hva {
+        self.base
     }
 
     /// One past the highest byte.

@@ -129,7 +129,8 @@ pub(super) fn init() {
         };
     }
     table[Exception::DoubleFault as usize].ist = DOUBLE_FAULT_IST;
-    let idtr = DescriptorTablePointer { limit: (size_of::<[Gate; 256]>() - 1) as u16, base: VirtAddr::new(base()) };
+    let idtr =
+        DescriptorTablePointer { limit: (size_of::<[Gate; 256]>() - 1) as u16, base: VirtAddr::new(base()) };
     // SAFETY: every gate leads to its stub.
     unsafe { x86_64::instructions::tables::lidt(&idtr) };
 }

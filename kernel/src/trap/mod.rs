@@ -16,7 +16,6 @@ use x86defs::event::Exception;
 
 pub use gdt::{CODE_SELECTOR, DATA_SELECTOR, TSS_SELECTOR};
 pub use idt::forbid_ist;
-pub use report::backtrace;
 
 /// Vector of the host's timer.
 pub const TIMER_VECTOR: u8 = 0x40;
@@ -106,7 +105,8 @@ fn console() {
 }
 
 fn exception(frame: &mut Frame) {
-    let fixable = [Exception::GeneralProtection as u64, Exception::InvalidOpcode as u64].contains(&frame.vector);
+    let fixable =
+        [Exception::GeneralProtection as u64, Exception::InvalidOpcode as u64].contains(&frame.vector);
     match idt::fixup(frame.rip) {
         Some(resume) if fixable => frame.rip = resume,
         _ => report::fatal(frame),

@@ -49,7 +49,7 @@ pub(super) fn fatal(f: &Frame) -> ! {
 }
 
 /// Prints the return addresses that frame pointers lead to, staying on this stack.
-pub fn backtrace(rip: u64, mut frame: u64) {
+fn backtrace(rip: u64, mut frame: u64) {
     let sp: u64;
     // SAFETY: reads RSP.
     unsafe { asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags)) };
@@ -82,7 +82,9 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     println!("panic: {info}");
     let (rip, rbp): (u64, u64);
     // SAFETY: reads RIP and RBP.
-    unsafe { asm!("lea {}, [rip]", "mov {}, rbp", out(reg) rip, out(reg) rbp, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        asm!("lea {}, [rip]", "mov {}, rbp", out(reg) rip, out(reg) rbp, options(nomem, nostack, preserves_flags))
+    };
     backtrace(rip, rbp);
     cpu::halt()
 }

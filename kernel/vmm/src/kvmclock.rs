@@ -155,7 +155,7 @@ mod tests {
         let delta = tsc.wrapping_sub(long(8));
         let shift = bytes[28] as i8;
         let shifted = if shift < 0 { delta >> -shift } else { delta << shift };
-        long(16) + (u128::from(shifted) * u128::from(word(24)) >> 32) as u64
+        long(16) + ((u128::from(shifted) * u128::from(word(24))) >> 32) as u64
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
                 s @ ..0 => ticks >> -s,
                 s => ticks << s,
             };
-            let nanos = u128::from(shifted) * u128::from(scale.multiplier) >> 32;
+            let nanos = (u128::from(shifted) * u128::from(scale.multiplier)) >> 32;
             let hour = 3_600_000_000_000u128;
             assert!(nanos.abs_diff(hour) * 1_000_000 < hour, "{khz} kHz: {nanos} ns an hour");
         }

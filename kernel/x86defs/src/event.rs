@@ -92,8 +92,7 @@ impl Event {
     /// #UD
     pub const UD: Event = Event::exception(Exception::InvalidOpcode);
     /// A non-maskable interrupt.
-    pub const NMI: Event =
-        Event { vector: 2, kind: EventKind::Nmi, error_code: None, instruction_len: 0 };
+    pub const NMI: Event = Event { vector: 2, kind: EventKind::Nmi, error_code: None, instruction_len: 0 };
     /// A maskable interrupt.
     pub const fn interrupt(vector: u8) -> Self {
         Self { vector, kind: EventKind::External, error_code: None, instruction_len: 0 }

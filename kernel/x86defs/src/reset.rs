@@ -75,10 +75,8 @@ impl ResetState {
     }
 
     fn segment(name: SegmentName) -> Segment {
-        let data = Attributes::PRESENT
-            | Attributes::NON_SYSTEM
-            | Attributes::READ_WRITE
-            | Attributes::ACCESSED;
+        let data =
+            Attributes::PRESENT | Attributes::NON_SYSTEM | Attributes::READ_WRITE | Attributes::ACCESSED;
         let busy_tss = Attributes::from_bits_retain(11);
         let ldt = Attributes::from_bits_retain(2);
         let (selector, base, attributes) = match name {

@@ -1,5 +1,7 @@
 //! Secure virtual machine: the VMCB, its intercepts and its exit codes (APM 2, chapter 15 and appendices B, C).
 
+#![allow(missing_docs, reason = "bits, codes and fields carry the names that the manual defines")]
+
 use bitflags::bitflags;
 
 /// VM_CR: SVM disable and its lock (APM 2, 15.30.1).
@@ -13,7 +15,6 @@ pub const MSR_VM_HSAVE_PA: u32 = 0xc001_0117;
 
 bitflags! {
     /// CPUID Fn8000_000A EDX: SVM features (APM 3, E.4.9).
-    #[allow(missing_docs, reason = "bits carry the names that the manual defines")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct SvmFeatures: u32 {
         const NP = 1 << 0;
@@ -28,7 +29,6 @@ bitflags! {
     }
 
     /// VMCB offset 0x0c: the third intercept vector.
-    #[allow(missing_docs, reason = "bits carry the names that the manual defines")]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Intercept3: u32 {
         const INTR = 1 << 0;
@@ -53,7 +53,6 @@ bitflags! {
     }
 
     /// VMCB offset 0x10: the fourth intercept vector.
-    #[allow(missing_docs, reason = "bits carry the names that the manual defines")]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Intercept4: u32 {
         const VMRUN = 1 << 0;
@@ -74,7 +73,6 @@ bitflags! {
     }
 
     /// VMCB offset 0x60: virtual interrupt control.
-    #[allow(missing_docs, reason = "bits carry the names that the manual defines")]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct VirtualInterrupt: u64 {
         const V_TPR = 0xf;
@@ -87,7 +85,6 @@ bitflags! {
     }
 
     /// VMCB offset 0xc0: what the CPU may still have cached of the VMCB (15.15.3). A set bit says "unchanged".
-    #[allow(missing_docs, reason = "bits carry the names that the manual defines")]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Clean: u32 {
         const I = 1 << 0;
@@ -105,7 +102,6 @@ bitflags! {
     }
 
     /// EXITINFO1 of an IOIO intercept (15.10.2).
-    #[allow(missing_docs, reason = "bits carry the names that the manual defines")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct IoInfo: u32 {
         const IN = 1 << 0;
@@ -117,7 +113,6 @@ bitflags! {
     }
 
     /// EXITINFO1 of a nested page fault (15.25.6).
-    #[allow(missing_docs, reason = "bits carry the names that the manual defines")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct NestedFaultInfo: u64 {
         const PRESENT = 1 << 0;
@@ -159,7 +154,6 @@ pub mod event_field {
 
 /// Exit codes (APM 2, appendix C). They are compared as 32 bits: some emulators do not sign-extend
 /// [`exit_code::INVALID`].
-#[allow(missing_docs, reason = "codes carry the names that the manual defines")]
 pub mod exit_code {
     pub const CR0_READ: u32 = 0x00;
     pub const CR0_WRITE: u32 = 0x10;
@@ -198,7 +192,6 @@ pub mod exit_code {
 /// A segment register in the VMCB (appendix B): attributes are descriptor bits 55:52 and 47:40.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs, reason = "fields carry the names that the manual defines")]
 pub struct VmcbSegment {
     pub selector: u16,
     pub attributes: u16,
@@ -209,7 +202,6 @@ pub struct VmcbSegment {
 /// The control area (appendix B, table B-1).
 #[repr(C)]
 #[derive(Debug)]
-#[allow(missing_docs, reason = "fields carry the names that the manual defines")]
 pub struct ControlArea {
     pub intercept_cr_reads: u16,
     pub intercept_cr_writes: u16,
@@ -249,7 +241,6 @@ pub struct ControlArea {
 /// The state-save area (appendix B, table B-2).
 #[repr(C)]
 #[derive(Debug)]
-#[allow(missing_docs, reason = "fields carry the names that the manual defines")]
 pub struct SaveArea {
     pub es: VmcbSegment,
     pub cs: VmcbSegment,
@@ -299,7 +290,6 @@ pub struct SaveArea {
 /// A virtual machine control block: one page.
 #[repr(C, align(4096))]
 #[derive(Debug)]
-#[allow(missing_docs, reason = "fields carry the names that the manual defines")]
 pub struct Vmcb {
     pub control: ControlArea,
     pub save: SaveArea,

@@ -47,6 +47,39 @@ pub struct MemorySize {
     pub above_4g: u64,
 }
 
+/// The time that a real clock shows, in seconds since 1970, from a function that reads its registers; `None`
+/// if it never shows a steady time.
+pub fn unix_time(mut read: impl FnMut(u8) -> u8) -> Option<u64> {
+    const ATTEMPTS: usize = 1_000_000;
+    const SHOWN: [usize; 7] = [
+        register::SECONDS,
+        register::MINUTES,
+        register::HOURS,
+        register::DAY,
+        register::MONTH,
+        register::YEAR,
+        register::B,
+    ];
+    let mut snapshot = || {
+        let updating = read(register::A as u8) & UPDATE_IN_PROGRESS != 0;
+        (!updating).then(|| SHOWN.map(|index| read(index as u8)))
+    };
+    // Twice the same with no update between: no carry was under way.
+    let steady = (0..ATTEMPTS).find_map(|_| snapshot().filter(|first| snapshot().as_ref() == Some(first)))?;
+    let [second, minute, hour, day, month, year, mode] = steady;
+    let mode = RegisterB::from_bits_retain(mode);
+    let time = Calendar {
+        year: 2000 + decode(year, mode),
+        month: decode(month, mode),
+        day: decode(day, mode),
+        day_of_week: 0,
+        hour: decode_hour(hour, mode),
+        minute: decode(minute, mode),
+        second: decode(second, mode),
+    };
+    Some(time.to_unix())
+}
+
 /// The clock and its memory.
 #[derive(Clone, Debug)]
 pub struct Rtc {

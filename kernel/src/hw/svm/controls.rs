@@ -45,8 +45,9 @@ const INTERCEPT4: Intercept4 = Intercept4::VMRUN
     .union(Intercept4::RDPRU);
 
 /// A guest could otherwise loop inside the CPU delivering these for ever; machine checks are the host's.
-const INTERCEPT_EXCEPTIONS: u32 =
-    1 << Exception::Debug as u32 | 1 << Exception::AlignmentCheck as u32 | 1 << Exception::MachineCheck as u32;
+const INTERCEPT_EXCEPTIONS: u32 = 1 << Exception::Debug as u32
+    | 1 << Exception::AlignmentCheck as u32
+    | 1 << Exception::MachineCheck as u32;
 
 /// Fills in the control area of a new virtual CPU.
 pub(super) fn initialise(vcpu: &mut SvmVcpu, setup: &VcpuSetup, iopm: Hpa, asid: u32) {
@@ -85,7 +86,8 @@ fn msr_permission_map() -> Hpa {
     let bytes = unsafe { core::slice::from_raw_parts_mut(mem::direct(map).as_ptr(), MSRPM_BYTES) };
     bytes.fill(0xff);
     for direct in vmm::msr::direct() {
-        let Some((first, offset)) = MSRPM_PARTS.into_iter().find(|(first, _)| direct.number.wrapping_sub(*first) < 0x2000)
+        let Some((first, offset)) =
+            MSRPM_PARTS.into_iter().find(|(first, _)| direct.number.wrapping_sub(*first) < 0x2000)
         else {
             continue;
         };

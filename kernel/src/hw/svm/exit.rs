@@ -1,7 +1,7 @@
 //! From the raw exit to the handlers: the whole path on one screen.
 
-use super::{Svm, next_rip};
 use super::vcpu::SvmVcpu;
+use super::{Svm, next_rip};
 use crate::hw::Guest;
 use crate::run;
 use vmm::exit::{Access, Exit, Io, IoForm};
@@ -15,7 +15,7 @@ pub(super) extern "C" fn svm_exit(guest: &mut Guest<Svm>) {
     if !guest.hw.saves_next_rip() {
         next_rip::supply(&mut guest.hw, guest.state.vm.memory());
     }
-    let exit = decode(&guest.hw);
+    let exit = decode(&mut guest.hw);
     vmm::exits::handle(&mut guest.hw, &mut guest.state, exit);
     if guest.state.hazard() {
         run::slow_path(guest);
@@ -23,8 +23,8 @@ pub(super) extern "C" fn svm_exit(guest: &mut Guest<Svm>) {
 }
 
 #[inline(always)]
-fn decode(vcpu: &SvmVcpu) -> Exit {
-    let control = &vcpu.vmcb.control;
+fn decode(vcpu: &mut SvmVcpu) -> Exit {
+    let control = vcpu.control();
     // Only 32 bits: some emulators do not sign-extend VMEXIT_INVALID.
     match control.exitcode as u32 {
         code::CPUID => Exit::Cpuid,
@@ -37,7 +37,10 @@ fn decode(vcpu: &SvmVcpu) -> Exit {
         code::INTR => Exit::ExternalInterrupt,
         code::NMI => Exit::HostNmi,
         code::VINTR => Exit::InterruptWindow,
-        code::IRET => Exit::NmiWindow,
+        code::IRET => {
+            vcpu.nmi_handler_returns();
+            Exit::NmiWindow
+        }
         code::INIT => Exit::Init,
         code::XSETBV => Exit::Xsetbv,
         code::INVD | code::WBINVD => Exit::CacheFlush,

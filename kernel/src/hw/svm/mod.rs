@@ -122,8 +122,16 @@ impl Backend for Svm {
         unsafe {
             core::arch::asm!("clgi", "sti", options(nomem, nostack));
             (*guest).hw.vmload();
+            (*guest).hw.resident = true;
             entry::run(guest)
         }
+    }
+
+    fn leave(vcpu: &mut Self::Vcpu) {
+        vcpu.resident = false;
+        // SAFETY: back to the host's way: interrupts off by RFLAGS.IF, GIF set.
+        unsafe { core::arch::asm!("cli", "stgi", options(nostack)) };
+        trap::init();
     }
 
     fn take_interrupts() {

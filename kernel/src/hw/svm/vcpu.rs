@@ -13,8 +13,8 @@ use x86defs::event::{Event, EventKind, Exception};
 use x86defs::gpr::{Gpr, Gprs};
 use x86defs::segment::{Attributes, DescriptorTable, Segment, SegmentName};
 use x86defs::svm::{
-    Clean, ControlArea, INTERRUPT_SHADOW, Intercept3, SaveArea, SvmFeatures, TlbControl, VirtualInterrupt, Vmcb,
-    VmcbSegment, event_field, exit_code,
+    Clean, ControlArea, INTERRUPT_SHADOW, Intercept3, SaveArea, SvmFeatures, TlbControl, VirtualInterrupt,
+    Vmcb, VmcbSegment, event_field, exit_code,
 };
 
 /// DR6.BS: a single step (SDM 3, 18.2.3).
@@ -30,6 +30,8 @@ pub struct SvmVcpu {
     pub(super) xcr0: u64,
     /// An NMI was delivered and its IRET has not been seen.
     pub(super) nmi_blocked: bool,
+    /// Its VMLOAD state is in the CPU.
+    pub(super) resident: bool,
     interrupt_window: bool,
     tpr_threshold: u8,
 }
@@ -44,6 +46,7 @@ impl SvmVcpu {
             features,
             xcr0: 1,
             nmi_blocked: false,
+            resident: false,
             interrupt_window: false,
             tpr_threshold: 0,
         }
@@ -108,7 +111,11 @@ impl SvmVcpu {
         self.control_mut(Clean::I).intercept3.remove(Intercept3::IRET);
     }
 
+    /// Fetches what lives in the CPU while this virtual CPU is resident.
     fn vmsave(&self) {
+        if !self.resident {
+            return;
+        }
         // SAFETY: the page is this vCPU's VMCB, and this vCPU's state is in the CPU.
         unsafe { core::arch::asm!("vmsave rax", in("rax") self.vmcb_pa, options(nostack, preserves_flags)) };
     }
@@ -233,7 +240,12 @@ impl Vcpu for SvmVcpu {
             self.vmsave();
         }
         let s = self.vmcb_segment(name);
-        Segment { selector: s.selector, attributes: to_attributes(s.attributes), limit: s.limit, base: s.base }
+        Segment {
+            selector: s.selector,
+            attributes: to_attributes(s.attributes),
+            limit: s.limit,
+            base: s.base,
+        }
     }
     fn set_segment(&mut self, name: SegmentName, value: Segment) {
         let in_cpu = Self::lives_in_cpu(name);
@@ -246,7 +258,7 @@ impl Vcpu for SvmVcpu {
             limit: value.limit,
             base: value.base,
         };
-        if in_cpu {
+        if in_cpu && self.resident {
             self.vmload();
         }
         if name == SegmentName::Ss {
@@ -352,7 +364,9 @@ impl Vcpu for SvmVcpu {
         }
         self.vmsave();
         *Self::state_slot(self.save_mut(Clean::NP | Clean::LBR), msr) = value;
-        self.vmload();
+        if self.resident {
+            self.vmload();
+        }
     }
 
     #[inline(always)]
@@ -437,7 +451,11 @@ impl Vcpu for SvmVcpu {
         self.control_mut(Clean::I).tsc_offset = offset;
     }
     fn flush_tlb(&mut self, _: Option<Gva>) {
-        let how = if self.features.contains(SvmFeatures::FLUSH_BY_ASID) { TlbControl::Guest } else { TlbControl::All };
+        let how = if self.features.contains(SvmFeatures::FLUSH_BY_ASID) {
+            TlbControl::Guest
+        } else {
+            TlbControl::All
+        };
         self.control_mut(Clean::empty()).tlb_control = how as u32;
     }
 }

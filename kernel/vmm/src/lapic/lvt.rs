@@ -1,8 +1,7 @@
 //! The local vector table and the two interrupt inputs (SDM 3, 11.5.1).
 
-use super::{Lapic, mailbox::Line};
-use crate::lapic::ApicMode;
-use x86defs::apic::{DeliveryMode, Esr, Lvt, TimerMode, reg};
+use super::{ApicMode, Lapic, Line};
+use x86defs::apic::{DeliveryMode, Esr, FIRST_LEGAL_VECTOR, Lvt, TimerMode, reg};
 
 /// The entries in the order of their registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,11 +78,12 @@ impl Lapic {
 
     /// Records an error, and raises the error interrupt if it is wanted. A reserved vector there cannot be
     /// reported by itself.
+    #[cold]
     pub(super) fn error(&mut self, error: Esr) {
         self.esr_pending |= error;
         let lvt = self.lvt(Entry::Error);
         let vector = lvt.bits() as u8;
-        if !lvt.contains(Lvt::MASKED) && vector >= x86defs::apic::FIRST_LEGAL_VECTOR {
+        if !lvt.contains(Lvt::MASKED) && vector >= FIRST_LEGAL_VECTOR {
             self.request(vector, false);
         }
     }

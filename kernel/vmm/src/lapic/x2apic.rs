@@ -5,7 +5,7 @@ use super::registers::ICR_LOW_WRITABLE;
 use super::timer::DIVIDE_BITS;
 use super::{ApicMode, Lapic, LapicEffect};
 use crate::msr::{FaultReason, MsrFault};
-use x86defs::apic::{Lvt, Svr, X2APIC_FIRST, X2APIC_LAST, reg};
+use x86defs::apic::{Esr, FIRST_LEGAL_VECTOR, Lvt, Svr, X2APIC_FIRST, X2APIC_LAST, reg};
 
 /// What x2APIC mode allows to be done with a register.
 enum Rule {
@@ -85,7 +85,6 @@ impl Lapic {
 
     /// SELF IPI is ICR with the shorthand "self" (SDM 3, 11.12.11).
     fn self_ipi(&mut self, vector: u8) -> LapicEffect {
-        use x86defs::apic::{Esr, FIRST_LEGAL_VECTOR};
         if vector < FIRST_LEGAL_VECTOR {
             self.error(Esr::SEND_ILLEGAL_VECTOR);
         } else {

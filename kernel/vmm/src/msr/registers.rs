@@ -53,7 +53,7 @@ const HWCR_WRITABLE: Hwcr =
     Hwcr::TLB_CACHE_DIS.union(Hwcr::FF_DIS).union(Hwcr::IGNNE_EM).union(Hwcr::MC_STATUS_WR_EN);
 /// Bits of IA32_MISC_ENABLE that can change.
 const MISC_ENABLE_WRITABLE: MiscEnable = MiscEnable::FAST_STRINGS;
-/// Bits of IA32_MISC_ENABLE that exist; the others are reserved.
+/// Bits of IA32_MISC_ENABLE that read as one whatever is written.
 const MISC_ENABLE_READ_ONLY: MiscEnable = MiscEnable::BTS_UNAVAILABLE.union(MiscEnable::PEBS_UNAVAILABLE);
 /// IA32_MCG_STATUS: RIPV, EIPV and MCIP.
 const MCG_STATUS_BITS: u64 = 7;
@@ -120,17 +120,18 @@ impl MsrState {
             }
             Model::ReadOnly(_) => return Err(fault(FaultReason::ReadOnly)),
             Model::Fixed(_) => {}
-            Model::Zero => drop(only(0)?),
+            Model::Zero => {
+                only(0)?;
+            }
             Model::Efer => return self.write_efer(value, vcpu).map_err(fault),
             Model::Mtrr => return self.mtrrs.write(number, value),
             // Intel: loads zero before CPUID puts the revision back; AMD: read-only.
-            Model::Microcode if self.setup.vendor == Vendor::Intel => drop(only(0)?),
+            Model::Microcode if self.setup.vendor == Vendor::Intel => {
+                only(0)?;
+            }
             Model::MiscEnable => {
-                only(MiscEnable::all().bits())?;
+                only((MISC_ENABLE_WRITABLE | MISC_ENABLE_READ_ONLY).bits())?;
                 let new = MiscEnable::from_bits_truncate(value);
-                if new.intersects(MiscEnable::LIMIT_CPUID_MAXVAL | MiscEnable::XD_DISABLE) {
-                    return Err(reserved);
-                }
                 self.misc_enable = new & MISC_ENABLE_WRITABLE | MISC_ENABLE_READ_ONLY;
             }
             Model::McgStatus => self.mcg_status = only(MCG_STATUS_BITS)?,

@@ -1,0 +1,43 @@
+//! What is typed on the host's console, on its way to the guest's serial port.
+
+use crate::{console, time};
+use arrayvec::ArrayVec;
+use core::sync::atomic::{AtomicBool, Ordering};
+use spin::Mutex;
+use vmm::Vcpu;
+use vmm::state::VcpuState;
+
+/// How often to look again while the guest has no room, or no interrupt tells of new input.
+const POLL_MS: u64 = 10;
+/// Bytes that wait for room in the guest's serial port.
+const QUEUE: usize = 256;
+
+static WAITING: Mutex<ArrayVec<u8, QUEUE>> = Mutex::new(ArrayVec::new_const());
+static POLLED: AtomicBool = AtomicBool::new(false);
+
+/// No interrupt tells of input: look for it now and then.
+pub fn poll() {
+    POLLED.store(true, Ordering::Relaxed);
+}
+
+/// [`POLL_MS`] in TSC ticks.
+pub(super) fn poll_ticks() -> u64 {
+    time::tsc_khz() * POLL_MS
+}
+
+/// Moves bytes from the host's console to the guest's serial port. Returns whether to call again after a while.
+pub(super) fn feed(state: &VcpuState, vcpu: &impl Vcpu, arrived: bool) -> bool {
+    let polled = POLLED.load(Ordering::Relaxed);
+    let mut waiting = WAITING.lock();
+    if arrived || polled || !waiting.is_empty() {
+        while !waiting.is_full()
+            && let Some(byte) = console::read()
+        {
+            waiting.push(byte);
+        }
+        let now = state.now(vcpu);
+        let taken = waiting.iter().take_while(|byte| state.vm.board.type_byte(**byte, now)).count();
+        waiting.drain(..taken);
+    }
+    polled || !waiting.is_empty()
+}

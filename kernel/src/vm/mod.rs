@@ -1,0 +1,238 @@
+//! Building a virtual machine from its configuration, and taking it down.
+#![allow(unsafe_code, reason = "places a virtual CPU on its stack")]
+
+mod ram;
+mod tables;
+
+use crate::hw::{Backend, Guest, VcpuSetup};
+use crate::mem::stack::Stack;
+use crate::{console, cpu, run, time};
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::sync::Arc;
+use alloc::vec;
+use core::fmt;
+use devices::rtc::MemorySize;
+use guestboot::config::{UnknownMsrs, VmConfig};
+use guestboot::entry::EntryState;
+use guestboot::memory_map::{BadMemorySize, HIGH_RAM, MemoryMap};
+use guestboot::plan::{self, PlanError, Source, StartPlan};
+use ram::{Ram, TooMuch};
+use tables::HostTables;
+use vmm::board::{Board, BoardSetup, ConsoleSink, VcpuPort};
+use vmm::clock::VmClock;
+use vmm::counters::Counters;
+use vmm::cpuid::{self, CpuidTable};
+use vmm::kvmclock::{KvmClock, UnixTime};
+use vmm::lapic::{Lapic, TimerClock};
+use vmm::msr::{MsrSetup, MsrState};
+use vmm::nested::{Leaf, NestedError, NestedTables, Permissions};
+use vmm::state::{StopReason, VcpuState, Vm};
+use x86defs::control::Cr0;
+use x86defs::cpuid::CpuidResult;
+use x86defs::gpr::Gpr;
+use x86defs::memory_type::MemoryType;
+use x86defs::reset::{ResetKind, ResetState, XCR0_RESET};
+use x86defs::segment::SegmentName;
+
+/// Why a virtual machine cannot be built.
+#[derive(Debug)]
+pub enum BuildError {
+    /// Its memory size.
+    MemorySize(BadMemorySize),
+    /// More memory than there is.
+    Memory(TooMuch),
+    /// Its kernel or initrd.
+    Plan(PlanError),
+    /// Its nested page tables.
+    Nested(NestedError),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::MemorySize(e) => e.fmt(f),
+            BuildError::Memory(e) => e.fmt(f),
+            BuildError::Plan(e) => e.fmt(f),
+            BuildError::Nested(e) => e.fmt(f),
+        }
+    }
+}
+
+/// The guest's serial output goes to the host's console as it is.
+struct HostConsole;
+
+impl ConsoleSink for HostConsole {
+    fn put(&self, byte: u8) {
+        console::write(&[byte]);
+    }
+}
+
+/// A virtual machine that is ready to run.
+pub struct Machine<B: Backend> {
+    /// Its one virtual CPU.
+    pub guest: Guest<B>,
+    nested: NestedTables<B::Format>,
+}
+
+/// Builds a virtual machine.
+pub fn build<B: Backend>(
+    config: &VmConfig,
+    kernel: &[u8],
+    initrd: Option<&[u8]>,
+) -> Result<Machine<B>, BuildError> {
+    let map = MemoryMap::new(config.memory).map_err(BuildError::MemorySize)?;
+    let guest = plan::Guest {
+        map: &map,
+        cpus: config.cpus,
+        kernel,
+        initrd_len: initrd.map(|bytes| bytes.len() as u64),
+        cmdline: &config.cmdline,
+    };
+    let plan = plan::start_plan(&guest).map_err(BuildError::Plan)?;
+    let ram = Ram::new(&map).map_err(BuildError::Memory)?;
+    copy_in(&ram, &plan, kernel, initrd.unwrap_or(&[]));
+    let nested = map_nested::<B>(&ram)?;
+    let tsc_origin = cpu::rdtsc();
+    let clock = TimerClock::for_tsc(time::tsc_khz());
+    let cpuid = CpuidTable::new(
+        host_cpuid,
+        &cpuid::Setup {
+            offered: B::offered(),
+            apic_id: 0,
+            cpus: 1,
+            physical_bits: cpu::physical_bits(),
+            clock,
+        },
+    );
+    let mut hw = B::new_vcpu(&VcpuSetup {
+        nested_root: nested.root(),
+        tsc_origin,
+        allowed_cr4: cpuid.allowed_cr4().bits(),
+    });
+    start_state(&mut hw, &plan.entry, cpuid.signature());
+    let state = vcpu_state(config, &map, ram, cpuid, clock, tsc_origin);
+    Ok(Machine { guest: Guest { hw, state }, nested })
+}
+
+impl<B: Backend> Machine<B> {
+    /// Runs it on `stack` until it stops.
+    pub fn run(self, stack: &Stack, profile: bool) -> (Self, StopReason) {
+        let (guest, reason) = run::run(self.guest, stack, profile);
+        (Self { guest, nested: self.nested }, reason)
+    }
+
+    /// Takes the virtual machine down and frees everything.
+    pub fn free(self) {
+        drop(self.guest.hw);
+        // No virtual CPU is left that could use the tables; the RAM goes after them, with the state.
+        self.nested.free(&mut HostTables);
+    }
+}
+
+fn host_cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
+    let r = cpu::cpuid(leaf, subleaf);
+    CpuidResult { eax: r.eax, ebx: r.ebx, ecx: r.ecx, edx: r.edx }
+}
+
+fn copy_in(ram: &Ram, plan: &StartPlan, kernel: &[u8], initrd: &[u8]) {
+    for copy in &plan.copies {
+        let bytes = match &copy.source {
+            Source::Kernel(range) => &kernel[range.clone()],
+            Source::Initrd => initrd,
+            Source::Bytes(bytes) => bytes,
+        };
+        ram.load(copy.to, bytes).expect("a start plan stays within the memory map");
+    }
+}
+
+fn map_nested<B: Backend>(ram: &Ram) -> Result<NestedTables<B::Format>, BuildError> {
+    let mut nested = NestedTables::new(B::format(), &mut HostTables).map_err(BuildError::Nested)?;
+    for piece in ram.pieces() {
+        let mut permissions = Permissions::EXECUTE;
+        permissions.set(Permissions::WRITE, piece.writable);
+        let leaf = Leaf { to: piece.hpa, permissions, memory_type: MemoryType::WriteBack };
+        nested.map(&mut HostTables, piece.gpa, piece.len, leaf).map_err(BuildError::Nested)?;
+    }
+    Ok(nested)
+}
+
+/// The architectural reset state, then what the boot protocol says.
+fn start_state(hw: &mut impl vmm::Vcpu, entry: &EntryState, signature: u32) {
+    let reset = ResetState::new(ResetKind::Reset, signature, Cr0::empty());
+    for (name, segment) in SegmentName::ALL.into_iter().zip(reset.segments) {
+        hw.set_segment(name, segment);
+    }
+    hw.set_idtr(reset.tables);
+    hw.set_dr6(reset.dr6);
+    hw.set_dr7(reset.dr7);
+    hw.set_xcr0(XCR0_RESET);
+    hw.set_cr4(entry.cr4);
+    hw.set_cr3(entry.cr3.0);
+    hw.set_efer(entry.efer);
+    hw.set_cr0(entry.cr0);
+    hw.set_segment(SegmentName::Cs, entry.cs);
+    hw.set_segment(SegmentName::Ds, entry.ds);
+    hw.set_segment(SegmentName::Es, entry.ds);
+    hw.set_segment(SegmentName::Ss, entry.ss);
+    hw.set_segment(SegmentName::Tr, entry.tr);
+    hw.set_gdtr(entry.gdtr);
+    hw.set_gpr(Gpr::Rsi, entry.rsi);
+    hw.set_gpr(Gpr::Rsp, entry.rsp.0);
+    hw.set_rip(entry.rip.0);
+    hw.set_rflags(entry.rflags);
+    cpu::reset_extended_state();
+}
+
+fn memory_size(map: &MemoryMap) -> MemorySize {
+    MemorySize { below_4g: map.low_end().0, above_4g: map.high_end().0 - HIGH_RAM.0 }
+}
+
+fn vcpu_state(
+    config: &VmConfig,
+    map: &MemoryMap,
+    ram: Ram,
+    cpuid: CpuidTable,
+    clock: TimerClock,
+    tsc_origin: u64,
+) -> VcpuState {
+    let port = Arc::new(VcpuPort::default());
+    let board = Board::new(BoardSetup {
+        start_time: time::wall_clock(),
+        memory: memory_size(map),
+        console: Box::new(HostConsole),
+        vcpus: vec![port.clone()],
+    });
+    let vm = Arc::new(Vm {
+        name: config.name.to_string(),
+        memory: Box::new(ram),
+        board,
+        clock: VmClock::new(tsc_origin, time::tsc_khz()),
+    });
+    let lapic = Lapic::new(0, true, cpu::physical_bits(), clock).after_firmware();
+    port.mailbox.publish(lapic.address());
+    let msrs = MsrState::new(MsrSetup {
+        vendor: cpuid.vendor(),
+        physical_bits: cpu::physical_bits(),
+        tsc_khz: time::tsc_khz(),
+        allowed_efer: cpuid.allowed_efer(),
+        microcode: cpu::microcode_revision(),
+        low_ram_end: map.low_end().0,
+        high_ram_end: map.high_end().0,
+        ignore_unknown: config.unknown_msrs == UnknownMsrs::Ignore,
+    });
+    VcpuState {
+        port,
+        vm,
+        lapic,
+        cpuid,
+        msrs,
+        kvmclock: KvmClock::new(
+            time::tsc_khz(),
+            UnixTime { seconds: time::wall_clock() as u32, nanoseconds: 0 },
+        ),
+        halted: false,
+        stop: None,
+        counters: Counters::default(),
+    }
+}

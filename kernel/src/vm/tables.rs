@@ -1,0 +1,33 @@
+//! Host memory for nested page tables.
+#![allow(unsafe_code, reason = "tables that the hardware walks")]
+
+use crate::mem;
+use core::sync::atomic::{AtomicU64, Ordering};
+use vmm::nested::TableMemory;
+use x86defs::addr::Hpa;
+
+/// Pages of the hypervisor's own memory.
+pub struct HostTables;
+
+fn entry(table: Hpa, index: usize) -> &'static AtomicU64 {
+    assert!(index < 512);
+    // SAFETY: `table` is a page that `allocate` gave and `free` has not taken back; the hardware walks it at
+    // any time, so it is accessed atomically only.
+    unsafe { AtomicU64::from_ptr(mem::direct(table).cast::<u64>().as_ptr().add(index)) }
+}
+
+impl TableMemory for HostTables {
+    fn allocate(&mut self) -> Option<Hpa> {
+        Some(mem::alloc_zeroed(4096, 4096))
+    }
+    fn free(&mut self, table: Hpa) {
+        // SAFETY: no entry refers to it, and no virtual CPU runs on these tables any more.
+        unsafe { mem::free(table, 4096) };
+    }
+    fn read(&self, table: Hpa, index: usize) -> u64 {
+        entry(table, index).load(Ordering::Relaxed)
+    }
+    fn write(&mut self, table: Hpa, index: usize, value: u64) {
+        entry(table, index).store(value, Ordering::Release);
+    }
+}

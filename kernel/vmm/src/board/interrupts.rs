@@ -1,0 +1,93 @@
+//! Interrupt wires: ISA lines to the 8259 pair and the I/O APIC, from there to local APICs' mailboxes.
+
+use super::{Board, PortDevice, VcpuPort};
+use crate::hazard;
+use crate::lapic::{Ipi, Lapic, LapicEffect, Line, Target};
+use devices::ioapic::Messages;
+use guestboot::platform;
+use x86defs::apic::DeliveryMode;
+
+impl Board {
+    /// Sets the level of an ISA interrupt line, which is wired to both controllers.
+    pub(super) fn set_isa_line(&self, irq: u8, level: bool) {
+        let effects = self.pic.lock().set_line(irq, level);
+        self.apply(PortDevice::Pic, effects);
+        let pin = if irq == platform::PIT_IRQ { platform::PIT_GSI as u8 } else { irq };
+        let messages = self.ioapic.lock().set_pin(pin, level);
+        self.send(&messages);
+    }
+
+    /// A falling and a rising edge of an ISA interrupt line.
+    pub(super) fn pulse_isa_line(&self, irq: u8) {
+        self.set_isa_line(irq, false);
+        self.set_isa_line(irq, true);
+    }
+
+    /// Sets the level of the 8259's INTR output, wired to LINT0 of the bootstrap CPU.
+    pub(super) fn set_intr(&self, level: bool) {
+        let cpu = self.bootstrap();
+        if cpu.mailbox.set_line(Line::Lint0, level) {
+            cpu.alert(hazard::EVENT);
+        }
+    }
+
+    /// The CPU acknowledges the 8259's interrupt: the vector it gives.
+    pub fn acknowledge_pic(&self) -> u8 {
+        let (vector, intr) = {
+            let mut pic = self.pic.lock();
+            (pic.acknowledge(), pic.intr())
+        };
+        self.set_intr(intr);
+        vector
+    }
+
+    /// Carries out what a write to the local APIC of the CPU behind `port` has caused.
+    #[inline(always)]
+    pub fn apply_lapic(&self, lapic: &Lapic, port: &VcpuPort, effect: LapicEffect) {
+        match effect {
+            LapicEffect::Nothing => {}
+            LapicEffect::Ipi(ipi) => self.deliver(ipi, false, Some(lapic.id())),
+            LapicEffect::Eoi(vector) => self.end_of_interrupt(vector),
+            LapicEffect::Deadline => port.alert(hazard::TIMER),
+            LapicEffect::Address => port.mailbox.publish(lapic.address()),
+        }
+        if lapic.next_interrupt().is_some() || lapic.ext_int_pending() {
+            port.alert(hazard::EVENT);
+        }
+    }
+
+    /// Delivers what the I/O APIC has sent.
+    pub(super) fn send(&self, messages: &Messages) {
+        for m in messages {
+            let target = Target::from_bus(m.destination, m.logical);
+            self.deliver(Ipi { target, mode: m.mode, vector: m.vector }, m.level, None);
+        }
+    }
+
+    /// A local APIC tells that a level-triggered interrupt is over.
+    pub fn end_of_interrupt(&self, vector: u8) {
+        let messages = self.ioapic.lock().eoi(vector);
+        self.send(&messages);
+    }
+
+    /// Delivers an interrupt to the CPUs that it is for. `sender` is the APIC id of the CPU that sent it.
+    pub fn deliver(&self, ipi: Ipi, level: bool, sender: Option<u32>) {
+        let matching = self.vcpus.iter().filter(|cpu| cpu.mailbox.address().matches(ipi.target, sender));
+        // Of those that match, any may count as the one with the lowest priority.
+        let most = if ipi.mode == DeliveryMode::LowestPriority { 1 } else { usize::MAX };
+        for cpu in matching.take(most) {
+            let first = match ipi.mode {
+                DeliveryMode::Fixed | DeliveryMode::LowestPriority => cpu.mailbox.post(ipi.vector, level),
+                DeliveryMode::Nmi => cpu.mailbox.post_nmi(),
+                DeliveryMode::Init => cpu.mailbox.post_init(),
+                DeliveryMode::Startup => cpu.mailbox.post_startup(ipi.vector),
+                // Through the I/O APIC the 8259 reaches the bootstrap CPU only, by its own wire.
+                DeliveryMode::ExtInt => cpu.mailbox.set_line(Line::Lint0, true),
+                DeliveryMode::Smi | DeliveryMode::Reserved => false,
+            };
+            if first {
+                cpu.alert(hazard::EVENT);
+            }
+        }
+    }
+}

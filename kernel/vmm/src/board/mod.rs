@@ -1,0 +1,238 @@
+//! The guest's board: its devices, each behind a lock of its own, and the wires between them.
+//!
+//! A device returns effects; they are applied after its lock is dropped, so that no lock is ever taken inside
+//! another. The local APIC is not here: it belongs to the CPU that runs its virtual CPU.
+
+mod interrupts;
+mod memory_bus;
+mod ports;
+
+pub use memory_bus::MemoryBus;
+pub use ports::Ports;
+
+use crate::hazard::{self, Hazard};
+use crate::lapic::Mailbox;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use devices::acpi_pm::AcpiPm;
+use devices::effects::{Deadline, Device, Effects, Nanos, PowerEvent};
+use devices::i8042::I8042;
+use devices::ioapic::IoApic;
+use devices::pci::PciHost;
+use devices::pic::Pic;
+use devices::pit::Pit;
+use devices::reset::{Port92, ResetControl};
+use devices::rtc::{MemorySize, Rtc};
+use devices::uart::Uart;
+use guestboot::platform;
+use spin::Mutex;
+
+/// No deadline.
+pub const NEVER: u64 = u64::MAX;
+
+/// Where a guest's serial output goes.
+pub trait ConsoleSink: Send + Sync {
+    /// One byte from the guest.
+    fn put(&self, byte: u8);
+}
+
+/// What others may touch of a virtual CPU.
+#[derive(Debug, Default)]
+pub struct VcpuPort {
+    /// Interrupts for its local APIC.
+    pub mailbox: Mailbox,
+    /// Keeps it from going straight back into the guest.
+    pub hazard: Hazard,
+}
+
+impl VcpuPort {
+    /// Raises hazard bits. With further CPUs this is also where a kick by IPI belongs.
+    pub fn alert(&self, bits: u32) {
+        self.hazard.raise(bits);
+    }
+}
+
+/// A device on the port bus.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PortDevice {
+    Pic,
+    Pit,
+    I8042,
+    Rtc,
+    Uart,
+    Pci,
+    ResetControl,
+    Port92,
+    AcpiPm,
+}
+
+/// Devices that ask for deadlines: every one on the port bus may.
+const PORT_DEVICES: [PortDevice; 9] = [
+    PortDevice::Pic,
+    PortDevice::Pit,
+    PortDevice::I8042,
+    PortDevice::Rtc,
+    PortDevice::Uart,
+    PortDevice::Pci,
+    PortDevice::ResetControl,
+    PortDevice::Port92,
+    PortDevice::AcpiPm,
+];
+
+impl PortDevice {
+    /// The ISA interrupt line that its output is wired to.
+    fn irq(self) -> Option<u8> {
+        match self {
+            PortDevice::Pit => Some(platform::PIT_IRQ),
+            PortDevice::I8042 => Some(platform::I8042_IRQ),
+            PortDevice::Rtc => Some(platform::RTC_IRQ),
+            PortDevice::Uart => Some(platform::COM1_IRQ),
+            PortDevice::AcpiPm => Some(platform::SCI_IRQ),
+            PortDevice::Pic | PortDevice::Pci | PortDevice::ResetControl | PortDevice::Port92 => None,
+        }
+    }
+}
+
+/// What a board is built from.
+pub struct BoardSetup {
+    /// Seconds since 1970 that the clock shows when the virtual machine starts.
+    pub start_time: u64,
+    /// Memory as CMOS reports it.
+    pub memory: MemorySize,
+    /// Where serial output goes.
+    pub console: Box<dyn ConsoleSink>,
+    /// The virtual CPUs; the first is the bootstrap CPU.
+    pub vcpus: Vec<Arc<VcpuPort>>,
+}
+
+/// A board.
+pub struct Board {
+    pic: Mutex<Pic>,
+    pit: Mutex<Pit>,
+    i8042: Mutex<I8042>,
+    rtc: Mutex<Rtc>,
+    uart: Mutex<Uart>,
+    pci: Mutex<PciHost>,
+    reset_control: Mutex<ResetControl>,
+    port_92: Mutex<Port92>,
+    acpi_pm: Mutex<AcpiPm>,
+    ioapic: Mutex<IoApic>,
+    /// When each port device wants to be called, in nanoseconds.
+    deadlines: [AtomicU64; PORT_DEVICES.len()],
+    console: Box<dyn ConsoleSink>,
+    power: Mutex<Option<PowerEvent>>,
+    vcpus: Vec<Arc<VcpuPort>>,
+}
+
+impl Board {
+    /// A board as a PC's firmware leaves it.
+    pub fn new(setup: BoardSetup) -> Self {
+        let board = Self {
+            pic: Mutex::new(Pic::new()),
+            pit: Mutex::new(Pit::new()),
+            i8042: Mutex::new(I8042::new()),
+            rtc: Mutex::new(Rtc::new(setup.start_time, setup.memory)),
+            uart: Mutex::new(Uart::new()),
+            pci: Mutex::new(PciHost::new()),
+            reset_control: Mutex::new(ResetControl::new()),
+            port_92: Mutex::new(Port92::new()),
+            acpi_pm: Mutex::new(AcpiPm::new()),
+            ioapic: Mutex::new(IoApic::new(platform::IOAPIC_ID)),
+            deadlines: [const { AtomicU64::new(NEVER) }; PORT_DEVICES.len()],
+            console: setup.console,
+            power: Mutex::new(None),
+            vcpus: setup.vcpus,
+        };
+        // A timer that runs from reset asks for its first deadline here.
+        for device in PORT_DEVICES {
+            let effects = board.device(device, |d| d.tick(Nanos(0)));
+            board.apply(device, effects);
+        }
+        board
+    }
+
+    /// Runs `f` on a device, under its lock.
+    fn device<R>(&self, device: PortDevice, f: impl FnOnce(&mut dyn Device) -> R) -> R {
+        match device {
+            PortDevice::Pic => f(&mut *self.pic.lock()),
+            PortDevice::Pit => f(&mut *self.pit.lock()),
+            PortDevice::I8042 => f(&mut *self.i8042.lock()),
+            PortDevice::Rtc => f(&mut *self.rtc.lock()),
+            PortDevice::Uart => f(&mut *self.uart.lock()),
+            PortDevice::Pci => f(&mut *self.pci.lock()),
+            PortDevice::ResetControl => f(&mut *self.reset_control.lock()),
+            PortDevice::Port92 => f(&mut *self.port_92.lock()),
+            PortDevice::AcpiPm => f(&mut *self.acpi_pm.lock()),
+        }
+    }
+
+    /// Carries out what a device has caused.
+    fn apply(&self, device: PortDevice, effects: Effects) {
+        if let Some(level) = effects.line {
+            match device.irq() {
+                // The timer reports rising edges only: its line falls unseen in between.
+                Some(irq) if device == PortDevice::Pit && level => self.pulse_isa_line(irq),
+                Some(irq) => self.set_isa_line(irq, level),
+                None => self.set_intr(level),
+            }
+        }
+        match effects.deadline {
+            Deadline::Keep => {}
+            Deadline::Never => self.deadlines[device as usize].store(NEVER, Ordering::Relaxed),
+            Deadline::At(Nanos(at)) => {
+                self.deadlines[device as usize].store(at, Ordering::Relaxed);
+                self.bootstrap().alert(hazard::TIMER);
+            }
+        }
+        if let Some(byte) = effects.byte {
+            self.console.put(byte);
+        }
+        if let Some(power) = effects.power {
+            *self.power.lock() = Some(power);
+            self.bootstrap().alert(hazard::STOP);
+        }
+    }
+
+    /// The CPU that runs the board's deadlines and takes the 8259's interrupts.
+    fn bootstrap(&self) -> &VcpuPort {
+        &self.vcpus[0]
+    }
+
+    /// The earliest time at which a device wants to be called, in nanoseconds; [`NEVER`].
+    pub fn next_deadline(&self) -> u64 {
+        self.deadlines.iter().map(|d| d.load(Ordering::Relaxed)).min().unwrap_or(NEVER)
+    }
+
+    /// Calls the devices whose time has come.
+    pub fn run_due(&self, now: Nanos) {
+        for device in PORT_DEVICES {
+            let deadline = &self.deadlines[device as usize];
+            if deadline.load(Ordering::Relaxed) <= now.0 {
+                deadline.store(NEVER, Ordering::Relaxed);
+                let effects = self.device(device, |d| d.tick(now));
+                self.apply(device, effects);
+            }
+        }
+    }
+
+    /// Offers a typed byte to the serial port; `false` if it has no room now.
+    pub fn type_byte(&self, byte: u8, now: Nanos) -> bool {
+        let effects = {
+            let mut uart = self.uart.lock();
+            if !uart.can_receive() {
+                return false;
+            }
+            uart.receive(byte, now)
+        };
+        self.apply(PortDevice::Uart, effects);
+        true
+    }
+
+    /// The end that a device has asked for.
+    pub fn take_power_event(&self) -> Option<PowerEvent> {
+        self.power.lock().take()
+    }
+}

@@ -1,0 +1,117 @@
+//! The slow path's decision: what to deliver, whether to enter, wait or stop, and when to be called again.
+
+use crate::board::NEVER;
+use crate::hazard;
+use crate::state::{StopReason, VcpuState};
+use crate::vcpu::{Vcpu, Window};
+use devices::effects::{Nanos, PowerEvent};
+use x86defs::control::Rflags;
+use x86defs::event::Event;
+
+/// What to do next with a virtual CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Enter the guest.
+    Enter,
+    /// Wait for a host interrupt: the guest halts.
+    Wait,
+    /// Stop the virtual machine, for the reason in [`VcpuState::stop`].
+    Stop,
+}
+
+/// Takes up everything that the hazard word `taken` announces.
+pub fn prepare<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, taken: u32) -> Next {
+    if taken & hazard::STOP != 0 && stops(state) {
+        return Next::Stop;
+    }
+    if taken & hazard::TIMER != 0 || state.halted {
+        run_due(vcpu, state);
+    }
+    let cr8 = vcpu.cr8();
+    if cr8 != state.lapic.cr8() {
+        state.lapic.set_cr8(cr8);
+    }
+    let signals = state.lapic.drain(&state.port.mailbox);
+    if signals.init {
+        state.stop = Some(StopReason::Reset("INIT"));
+        return Next::Stop;
+    }
+    deliver(vcpu, state);
+    match state.halted {
+        false => Next::Enter,
+        true if may_wake(vcpu) => Next::Wait,
+        true => {
+            state.stop = Some(StopReason::Halted);
+            Next::Stop
+        }
+    }
+}
+
+/// Whether a stop is really meant, and why.
+fn stops(state: &mut VcpuState) -> bool {
+    if let Some(event) = state.vm.board.take_power_event() {
+        state.stop.get_or_insert(match event {
+            PowerEvent::PowerOff => StopReason::PowerOff,
+            PowerEvent::Reset(how) => StopReason::Reset(how),
+        });
+    }
+    state.stop.is_some()
+}
+
+fn run_due<V: Vcpu>(vcpu: &V, state: &mut VcpuState) {
+    state.lapic.tick(vcpu.tsc());
+    state.vm.board.run_due(state.now(vcpu));
+}
+
+/// The host TSC at which the virtual CPU's next timer is due; [`NEVER`].
+pub fn next_deadline<V: Vcpu>(vcpu: &V, state: &VcpuState) -> u64 {
+    let lapic = state.lapic.deadline().map_or(NEVER, |at| at.saturating_add(vcpu.tsc_offset()));
+    let board = match state.vm.board.next_deadline() {
+        NEVER => NEVER,
+        at => state.vm.clock.host_tsc(Nanos(at)),
+    };
+    lapic.min(board)
+}
+
+/// A guest that halts with interrupts off sleeps for ever: this machine has no other source of NMIs.
+fn may_wake(vcpu: &impl Vcpu) -> bool {
+    vcpu.rflags().contains(Rflags::IF)
+}
+
+/// Delivers the most urgent event that waits: NMI, then what the 8259 has, then what the local APIC has. What
+/// cannot be delivered now opens a window.
+fn deliver<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState) {
+    if state.lapic.nmi_pending() {
+        let free = vcpu.can_take_nmi();
+        if free && state.lapic.take_nmi() {
+            inject(vcpu, state, Event::NMI);
+        }
+        vcpu.set_window(Window::Nmi, !free);
+    }
+    let waiting = state.lapic.ext_int_pending() || state.lapic.next_interrupt().is_some();
+    if waiting && vcpu.can_take_interrupt() {
+        let vector = take_interrupt(state);
+        inject(vcpu, state, Event::interrupt(vector));
+    }
+    let more = state.lapic.ext_int_pending() || state.lapic.next_interrupt().is_some();
+    vcpu.set_window(Window::Interrupt, more);
+    vcpu.set_tpr_threshold(if more { 0 } else { state.lapic.masked_class() });
+}
+
+fn take_interrupt(state: &mut VcpuState) -> u8 {
+    if state.lapic.ext_int_pending() {
+        let vector = state.vm.board.acknowledge_pic();
+        // The 8259's output may have fallen, which the mailbox tells.
+        state.lapic.drain(&state.port.mailbox);
+        return vector;
+    }
+    let vector = state.lapic.next_interrupt().unwrap_or(0);
+    state.lapic.acknowledge(vector);
+    vector
+}
+
+fn inject<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, event: Event) {
+    vcpu.inject(event);
+    state.halted = false;
+    state.counters.injected += 1;
+}

@@ -1,0 +1,27 @@
+//! Exceptions that exit: the guest gets them back, unless it would loop inside the CPU.
+
+use crate::state::VcpuState;
+use crate::vcpu::Vcpu;
+use x86defs::event::{Event, Exception};
+
+/// DR7.GD: general detect (SDM 3, 18.2.4).
+const DR7_GD: u64 = 1 << 13;
+
+pub(super) fn reflect<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, vector: u8, error_code: u32) {
+    const DEBUG: u8 = Exception::Debug as u8;
+    const ALIGNMENT: u8 = Exception::AlignmentCheck as u8;
+    const MACHINE_CHECK: u8 = Exception::MachineCheck as u8;
+    match vector {
+        DEBUG => {
+            // Delivery of #DB clears general detect (SDM 3, 18.3.1.3).
+            vcpu.set_dr7(vcpu.dr7() & !DR7_GD);
+            vcpu.inject(Event::exception(Exception::Debug));
+        }
+        ALIGNMENT => vcpu.inject(Event::fault(Exception::AlignmentCheck, error_code)),
+        MACHINE_CHECK => {
+            state.report(format_args!("a machine check of the host arrived while the guest ran"))
+        }
+        // Backends intercept no other.
+        _ => state.report(format_args!("unexpected exception {vector} was intercepted and dropped")),
+    }
+}

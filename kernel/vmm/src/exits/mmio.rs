@@ -1,0 +1,40 @@
+//! Accesses to guest physical addresses that are not RAM.
+
+use crate::board::MemoryBus;
+use crate::emulate::{self, InstructionBytes, Outcome};
+use crate::exit::Access;
+use crate::state::{StopReason, VcpuState};
+use crate::vcpu::Vcpu;
+use alloc::format;
+use x86defs::addr::Gpa;
+use x86defs::event::Event;
+
+#[inline(always)]
+pub(super) fn access<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, at: Gpa, access: Access) {
+    if access.contains(Access::FETCH) {
+        // Nothing but RAM and ROM can be executed.
+        return vcpu.inject(Event::UD);
+    }
+    let cr8 = vcpu.cr8();
+    if cr8 != state.lapic.cr8() {
+        state.lapic.set_cr8(cr8);
+    }
+    let vm = &*state.vm;
+    let tsc = vcpu.tsc();
+    let mut bus = MemoryBus { board: &vm.board, lapic: &mut state.lapic, tsc, port: &state.port };
+    let fault = (!access.contains(Access::PAGE_WALK)).then_some(at);
+    let outcome = emulate::emulate(vcpu, vm.memory(), &mut bus, fault);
+    if state.lapic.cr8() != cr8 {
+        vcpu.set_cr8(state.lapic.cr8());
+    }
+    if let Outcome::Unsupported(bytes) = outcome {
+        cannot_emulate(vcpu, state, bytes);
+    }
+}
+
+#[cold]
+pub(super) fn cannot_emulate<V: Vcpu>(vcpu: &V, state: &mut VcpuState, bytes: InstructionBytes) {
+    let what =
+        format!("cannot emulate the instruction at {:#x} (bytes {bytes}) on a device", vcpu.rip());
+    state.stop(StopReason::Unsupported(what));
+}

@@ -1,0 +1,145 @@
+//! A virtual machine, and the vendor-neutral state of one of its virtual CPUs.
+
+use crate::board::{Board, VcpuPort};
+use crate::clock::VmClock;
+use crate::counters::Counters;
+use crate::cpuid::CpuidTable;
+use crate::hazard;
+use crate::kvmclock::KvmClock;
+use crate::lapic::{Lapic, LapicEffect};
+use crate::memory::GuestMemory;
+use crate::msr::MsrState;
+use crate::vcpu::Vcpu;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use devices::effects::Nanos;
+
+/// Why a virtual machine stops.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The guest switched itself off.
+    PowerOff,
+    /// The guest asked for a reset, in this way.
+    Reset(&'static str),
+    /// A triple fault.
+    TripleFault,
+    /// The guest halted with interrupts off: nothing can wake it.
+    Halted,
+    /// The guest did something that is not supported.
+    Unsupported(String),
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StopReason::PowerOff => f.write_str("the guest powered off (ACPI S5)"),
+            StopReason::Reset(how) => write!(f, "the guest asked for a reset ({how})"),
+            StopReason::TripleFault => {
+                f.write_str("triple fault: an exception while delivering a double fault")
+            }
+            StopReason::Halted => f.write_str("the guest halted with interrupts off, so nothing can wake it"),
+            StopReason::Unsupported(what) => f.write_str(what),
+        }
+    }
+}
+
+/// What all virtual CPUs of a virtual machine share.
+pub struct Vm {
+    /// Its name.
+    pub name: String,
+    /// RAM and ROM.
+    pub memory: Box<dyn GuestMemory + Send>,
+    /// Its devices.
+    pub board: Board,
+    /// Its clock.
+    pub clock: VmClock,
+}
+
+impl Vm {
+    /// RAM and ROM.
+    pub fn memory(&self) -> &dyn GuestMemory {
+        &*self.memory
+    }
+}
+
+/// A virtual CPU apart from what the backend holds.
+pub struct VcpuState {
+    /// What others may touch of it.
+    pub port: Arc<VcpuPort>,
+    /// Its virtual machine.
+    pub vm: Arc<Vm>,
+    /// Its local APIC.
+    pub lapic: Lapic,
+    /// What CPUID says.
+    pub cpuid: CpuidTable,
+    /// MSRs that live in no hardware.
+    pub msrs: MsrState,
+    /// The paravirtual clock.
+    pub kvmclock: KvmClock,
+    /// It waits in HLT.
+    pub halted: bool,
+    /// Why it stops.
+    pub stop: Option<StopReason>,
+    /// What has happened so far.
+    pub counters: Counters,
+}
+
+impl VcpuState {
+    /// Whether anything keeps the fast path from going straight back.
+    #[inline(always)]
+    pub fn hazard(&self) -> bool {
+        self.port.hazard.any()
+    }
+
+    /// Ends the virtual machine.
+    #[cold]
+    pub fn stop(&mut self, reason: StopReason) {
+        self.stop.get_or_insert(reason);
+        self.port.alert(hazard::STOP);
+    }
+
+    /// The virtual machine's time.
+    #[inline(always)]
+    pub fn now(&self, vcpu: &impl Vcpu) -> Nanos {
+        self.vm.clock.nanos(host_tsc(vcpu))
+    }
+
+    /// Runs `access` on the local APIC with CR8 and TPR in step, and carries out what it causes.
+    #[inline(always)]
+    pub fn with_lapic<V: Vcpu, R>(
+        &mut self,
+        vcpu: &mut V,
+        access: impl FnOnce(&mut Lapic, u64) -> (R, LapicEffect),
+    ) -> R {
+        let cr8 = vcpu.cr8();
+        if cr8 != self.lapic.cr8() {
+            self.lapic.set_cr8(cr8);
+        }
+        let (result, effect) = access(&mut self.lapic, vcpu.tsc());
+        if self.lapic.cr8() != cr8 {
+            vcpu.set_cr8(self.lapic.cr8());
+        }
+        self.apply(effect);
+        result
+    }
+
+    /// Carries out what a write to the local APIC has caused.
+    #[inline(always)]
+    pub fn apply(&mut self, effect: LapicEffect) {
+        self.vm.board.apply_lapic(&self.lapic, &self.port, effect);
+    }
+
+    /// Reports a guest's mistake or an unusual event on the console, naming the virtual machine.
+    #[cold]
+    pub fn report(&self, message: fmt::Arguments<'_>) {
+        log::info!("vm {}: {message}", self.vm.name);
+    }
+}
+
+/// The host's TSC, now.
+#[inline(always)]
+pub fn host_tsc(vcpu: &impl Vcpu) -> u64 {
+    vcpu.tsc().wrapping_add(vcpu.tsc_offset())
+}
