@@ -3,6 +3,7 @@
 use super::mmio::Reg32;
 use crate::cpu::{self, rdmsr, wrmsr};
 use crate::interrupt::Frame;
+use crate::machine;
 use x86defs::apic::{ApicBase, DEFAULT_BASE, DeliveryMode, Icr, Lvt, Shorthand, Svr, reg, x2apic_msr};
 use x86defs::cpuid::{Leaf1Ecx, leaf};
 use x86defs::msr;
@@ -81,9 +82,10 @@ pub fn enable_x2apic() {
     set_base(base() | ApicBase::EN | ApicBase::EXTD).expect("x2APIC mode is offered");
 }
 
-/// xAPIC mode, software enabled, every local interrupt masked, no timer, no pending interrupt, priority 0.
+/// xAPIC mode, software enabled, every local interrupt masked, no timer, no pending interrupt, priority 0. In
+/// Bochs IA32_APIC_BASE.EN stays clear once it was cleared, so that x2APIC mode is final there.
 pub fn reset() {
-    if x2apic_active() {
+    if x2apic_active() && machine::get().platform != machine::Maker::Bochs {
         // The way back to xAPIC mode leads through "disabled" (SDM 3, 11.12.5).
         let disabled = base() - (ApicBase::EXTD | ApicBase::EN);
         set_base(disabled).and_then(|()| set_base(disabled | ApicBase::EN)).expect("a valid transition");
@@ -117,15 +119,16 @@ pub fn acknowledge(_: &mut Frame) {
     write(reg::EOI, 0);
 }
 
-/// Sends a fixed interrupt to this CPU.
+/// Sends a fixed interrupt to this CPU, by the shorthand.
 pub fn self_ipi(vector: u8) {
-    send_self(DeliveryMode::Fixed, vector);
+    let shorthand = (Shorthand::ToSelf as u32) << 18;
+    write(reg::ICR_LOW, shorthand | Icr::ASSERT.bits() as u32 | u32::from(vector));
 }
 
-/// Sends an interrupt to this CPU by the shorthand.
-pub fn send_self(mode: DeliveryMode, vector: u8) {
-    let shorthand = (Shorthand::ToSelf as u32) << 18;
-    write(reg::ICR_LOW, shorthand | Icr::ASSERT.bits() as u32 | mode.bits() | u32::from(vector));
+/// Sends an NMI to this CPU, in xAPIC mode. The shorthand permits fixed interrupts only (SDM 3, table 11-3).
+pub fn self_nmi() {
+    write(reg::ICR_HIGH, u32::from(id()) << 24);
+    write(reg::ICR_LOW, Icr::ASSERT.bits() as u32 | DeliveryMode::Nmi.bits());
 }
 
 /// Lets the PIC's interrupts through LINT0, as a PC starts.

@@ -111,8 +111,9 @@ pub fn time_with_channel_2(microseconds: u32) -> Option<u64> {
     const PATIENCE: u32 = 10_000_000;
     let count = u64::from(microseconds) * FREQUENCY / 1_000_000;
     set_gate_2(true);
-    program(2, Mode::TerminalCount, u16::try_from(count).expect("55 ms is the longest count"));
+    // The start is before the count begins: what comes in between makes the answer longer, never shorter.
     let start = rdtsc();
+    program(2, Mode::TerminalCount, u16::try_from(count).expect("55 ms is the longest count"));
     let done = (0..PATIENCE).any(|_| output_2());
     let end = rdtsc();
     set_gate_2(false);

@@ -67,7 +67,7 @@ pub(super) fn init() {
             ds = in(reg) u32::from(DATA_SELECTOR),
             null = in(reg) 0,
             tr = in(reg) TSS_SELECTOR,
-            tmp = lateout(reg) _,
+            tmp = out(reg) _,
         );
     }
 }

@@ -18,15 +18,15 @@ pub fn loaded_size(file: &[u8]) -> Result<u64> {
     let field = |offset| number::<4>(file, offset);
     let table = field(E_PHOFF)? as usize;
     let (size, count) = (number::<2>(file, E_PHENTSIZE)? as usize, number::<2>(file, E_PHNUM)? as usize);
-    let mut extent = u64::MAX..0;
+    let (mut lowest, mut end) = (u64::MAX, 0);
     for header in (0..count).map(|index| table + index * size) {
         if field(header + P_TYPE)? == PT_LOAD {
             let start = field(header + P_PADDR)?;
-            extent.start = extent.start.min(start);
-            extent.end = extent.end.max(start + field(header + P_MEMSZ)?);
+            lowest = lowest.min(start);
+            end = end.max(start + field(header + P_MEMSZ)?);
         }
     }
-    extent.end.checked_sub(extent.start).context("the image loads nothing")
+    end.checked_sub(lowest).context("the image loads nothing")
 }
 
 /// A little-endian number of `N` bytes.

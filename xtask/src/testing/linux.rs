@@ -22,15 +22,20 @@ const QUESTION: &str = "echo answer $((6*7))\n";
 const ANSWER: &str = "answer 42";
 /// Lists kernel messages of level "warning" and above, between two marks that the echo does not show.
 const LIST_WARNINGS: &str = "echo war''nings; dmesg -r | grep '^<[0-4]>'; echo do''ne\n";
+/// What the hypervisor says when a guest has switched itself off.
+const POWERED_OFF: &str = "ended: the guest powered off";
+/// Most memory that it may take for itself with one guest, in KiB.
+const HYPERVISOR_MEMORY: u64 = 16 << 10;
 /// Begins the hypervisor's lines.
 pub const HYPERVISOR: &str = "gossamer: ";
 
-const TESTS: [&str; 6] = [
+const TESTS: [&str; 7] = [
     "boots-to-shell",
     "command-answers",
     "no-new-warnings",
     "uses-x2apic",
     "no-pit-calibration",
+    "hypervisor-memory",
     "powers-off",
 ];
 const REFERENCE_TESTS: [&str; 3] = ["boots-to-shell", "command-answers", "powers-off"];
@@ -87,6 +92,7 @@ impl Suite for LinuxBoot {
             session.check(reporter, prefix, "no-new-warnings", Session::no_new_warnings);
             session.check(reporter, prefix, "uses-x2apic", |session| session.shows("x2apic enabled"));
             session.check(reporter, prefix, "no-pit-calibration", Session::no_pit_calibration);
+            session.check(reporter, prefix, "hypervisor-memory", Session::hypervisor_memory);
         }
         let hosted = !self.reference;
         session.check(reporter, prefix, "powers-off", |session| session.power_off(hosted));
@@ -173,6 +179,18 @@ impl Session {
         Ok(())
     }
 
+    /// The hypervisor says at the guest's start how much memory it has for itself.
+    fn hypervisor_memory(&mut self) -> Result<()> {
+        let transcript = self.transcript();
+        let started =
+            transcript.lines().find(|line| line.contains(HYPERVISOR) && line.contains(": started on "));
+        let used =
+            started.and_then(|line| line.rsplit_once(" hypervisor ")?.1.strip_suffix(" KiB")?.parse().ok());
+        let used: u64 = used.with_context(|| format!("no memory use in {started:?}"))?;
+        ensure!(used <= HYPERVISOR_MEMORY, "the hypervisor uses {used} KiB, at most {HYPERVISOR_MEMORY}");
+        Ok(())
+    }
+
     /// Switches the guest off, and with it the machine.
     pub fn power_off(&mut self, hosted: bool) -> Result<()> {
         self.running.send("poweroff -f\n")?;
@@ -180,7 +198,7 @@ impl Session {
         ensure!(ending == Ending::PowerOff, "the machine ended otherwise: {ending:?}");
         if hosted {
             let transcript = self.transcript();
-            let said = transcript.lines().any(|line| line.starts_with(HYPERVISOR) && line.contains("power"));
+            let said = transcript.lines().any(|line| line.contains(HYPERVISOR) && line.contains(POWERED_OFF));
             ensure!(said, "the hypervisor did not say that the guest has powered off");
         }
         Ok(())

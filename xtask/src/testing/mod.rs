@@ -1,9 +1,12 @@
 //! The test run: suites that report tests one by one, a filter, and a schedule.
 
+pub mod bad_input;
 pub mod guest_tests;
 pub mod host;
+pub mod image_tests;
 pub mod junit;
 pub mod linux;
+pub mod refused;
 mod reporter;
 mod schedule;
 

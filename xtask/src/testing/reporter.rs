@@ -30,6 +30,11 @@ impl Reporter {
         &self.filter
     }
 
+    /// Whether this test of a suite is asked for.
+    pub fn wants(&self, prefix: &str, test: &str) -> bool {
+        self.filter.selects(&format!("{prefix}/{test}"))
+    }
+
     /// Reports the end of the test `PREFIX/TEST`.
     pub fn report(&self, prefix: &str, test: &str, time: Duration, outcome: Outcome) {
         let report = Report { name: format!("{prefix}/{test}"), time, outcome };

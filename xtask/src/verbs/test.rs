@@ -4,9 +4,12 @@ use crate::files;
 use crate::machine::{self, EMULATED};
 use crate::progress::Step;
 use crate::setup::{self, Distribution, Need};
+use crate::testing::bad_input::BadInput;
 use crate::testing::guest_tests::GuestTestSuite;
 use crate::testing::host::HostTests;
+use crate::testing::image_tests::ImageTests;
 use crate::testing::linux::LinuxBoot;
+use crate::testing::refused::Refused;
 use crate::testing::{Filter, Reporter, Subjects, Suite, junit, run_all};
 use anyhow::Result;
 use std::path::PathBuf;
@@ -103,6 +106,9 @@ fn suites(arguments: &Arguments, machines: &[String]) -> Result<Vec<Box<dyn Suit
         }
     }
     if !arguments.reference {
+        suites.push(Box::new(Refused::new()));
+        suites.push(Box::new(BadInput::new("qemu-svm")));
+        suites.push(Box::new(ImageTests));
         suites.extend(host_suites()?);
     }
     Ok(suites)

@@ -35,7 +35,6 @@ fn registers_read_back() {
 
 guest_test!(fixed_bits);
 fn fixed_bits() {
-    cpu_wrong!(QemuTcg, "DR6 and DR7 keep reserved bits");
     // Whatever is written below bit 32, the fixed bits read as after reset.
     expect_ok("MOV to DR6", cpu::set_dr6(0));
     let dr6 = cpu::dr6();
@@ -47,7 +46,6 @@ fn fixed_bits() {
 
 guest_test!(upper_halves_are_reserved);
 fn upper_halves_are_reserved() {
-    cpu_wrong!(QemuTcg, "DR6 and DR7 keep reserved bits");
     expect_gp("bit 32 of DR6", cpu::set_dr6(DR6_RESET | 1 << 32));
     expect_gp("bit 32 of DR7", cpu::set_dr7(DR7_RESET | 1 << 32));
 }

@@ -9,9 +9,18 @@ mod control;
 mod cpuid;
 mod debug;
 mod exceptions;
+mod interrupts;
+mod ioapic;
+mod lapic;
 mod msr;
+mod pic;
+mod pit;
 mod ports;
+mod rtc;
+mod tsc;
+mod uart;
 mod user_mode;
+mod x2apic;
 
 runtime::guest_main!(main);
 

@@ -31,7 +31,7 @@ pub(super) enum Scheme {
 }
 
 /// Lowest address bit of what an entry at each level covers.
-const PT_SHIFT: u32 = 12;
+pub(super) const PT_SHIFT: u32 = 12;
 const PD_SHIFT: u32 = 21;
 const PD32_SHIFT: u32 = 22;
 const PDPT_SHIFT: u32 = 30;
@@ -85,6 +85,7 @@ impl Scheme {
     }
 
     /// Whether an entry maps a page.
+    #[inline(always)]
     pub(super) fn is_leaf(self, shift: u32, entry: Bits, page_size_extension: bool) -> bool {
         let large = match (self, shift) {
             (_, PT_SHIFT) => return true,
@@ -101,6 +102,7 @@ impl Scheme {
     }
 
     /// The physical address in an entry.
+    #[inline(always)]
     pub(super) fn frame(self, shift: u32, entry: Bits) -> u64 {
         let raw = entry.bits();
         if self == Scheme::Bits32 && shift == PD32_SHIFT {
@@ -111,6 +113,7 @@ impl Scheme {
     }
 
     /// The bits that must be clear in an entry.
+    #[inline(always)]
     pub(super) fn reserved(self, shift: u32, leaf: bool, physical_bits: u8, no_execute: bool) -> u64 {
         let physical_bits = u32::from(physical_bits);
         match self {

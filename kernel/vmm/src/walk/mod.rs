@@ -10,7 +10,7 @@ use crate::vcpu::Vcpu;
 use arrayvec::ArrayVec;
 use bitflags::bitflags;
 use core::fmt;
-use entry::{Bits, Scheme};
+use entry::{Bits, PT_SHIFT, Scheme};
 use x86defs::addr::{Gpa, Gva};
 use x86defs::control::{Cr0, Cr4, Efer, Rflags};
 use x86defs::event::{Event, Exception};
@@ -125,63 +125,94 @@ impl Paging {
 
     /// Translates a linear address. Sets accessed and dirty flags as the CPU does.
     pub fn translate(&self, memory: &dyn GuestMemory, at: Gva, intent: Intent) -> Result<Gpa, PageFault> {
-        if self.scheme == Scheme::Off {
-            return Ok(Gpa(at.0));
+        let walk = match self.scheme {
+            Scheme::Off => return Ok(Gpa(at.0)),
+            // A constant for the scheme of nearly all guests: fetching for an exit costs this walk.
+            Scheme::Long => self.walk(Scheme::Long, memory, at, intent, |_, _| {})?,
+            other => self.walk(other, memory, at, intent, |_, _| {})?,
+        };
+        let dirty = intent != Intent::Write || walk.leaf.contains(Bits::DIRTY);
+        if walk.all.contains(Bits::ACCESSED) && dirty {
+            return Ok(walk.to);
         }
-        let mut walk = self.walk(memory, at, intent)?;
-        for _ in 1..ATTEMPTS {
-            if walk.mark(memory, self.scheme, intent) {
-                break;
-            }
-            walk = self.walk(memory, at, intent)?;
-        }
-        Ok(walk.to)
+        self.translate_and_mark(memory, at, intent)
     }
 
-    fn walk(&self, memory: &dyn GuestMemory, at: Gva, intent: Intent) -> Result<Walk, PageFault> {
-        let mut path = ArrayVec::new();
-        let mut allowed = Bits::WRITE | Bits::USER;
-        let mut no_execute = false;
-        let mut table = self.root;
-        let mut shift = self.scheme.top_shift();
+    /// Translates, and sets flags that are not set.
+    #[cold]
+    fn translate_and_mark(
+        &self,
+        memory: &dyn GuestMemory,
+        at: Gva,
+        intent: Intent,
+    ) -> Result<Gpa, PageFault> {
+        let mut attempts = 1;
         loop {
-            let index = (at.0 >> shift) & self.scheme.index_mask();
-            let entry_at = Gpa(table + index * self.scheme.width().bytes() as u64);
+            let mut path = ArrayVec::<_, 4>::new();
+            let walk = self.walk(self.scheme, memory, at, intent, |at, entry| path.push((at, entry)))?;
+            let width = self.scheme.width();
+            let (leaf, tables) = path.split_last().expect("a walk ends at a leaf");
+            let dirty = if intent == Intent::Write { Bits::DIRTY } else { Bits::empty() };
+            let marked = tables.iter().all(|table| mark(memory, width, table, Bits::ACCESSED))
+                && mark(memory, width, leaf, Bits::ACCESSED | dirty);
+            if marked || attempts == ATTEMPTS {
+                return Ok(walk.to);
+            }
+            attempts += 1;
+        }
+    }
+
+    /// Walks the tables and checks permissions. Shows each entry that has flags, and where it is, to `visit`.
+    #[inline(always)]
+    fn walk(
+        &self,
+        scheme: Scheme,
+        memory: &dyn GuestMemory,
+        at: Gva,
+        intent: Intent,
+        mut visit: impl FnMut(Gpa, Bits),
+    ) -> Result<Walk, PageFault> {
+        let (mut all, mut any) = (Bits::all(), Bits::empty());
+        let mut table = self.root;
+        let mut shift = scheme.top_shift();
+        loop {
+            let index = (at.0 >> shift) & scheme.index_mask();
+            let entry_at = Gpa(table + index * scheme.width().bytes() as u64);
             // Where there is no RAM nothing answers, and the CPU reads all ones.
-            let raw = memory.load(entry_at, self.scheme.width()).unwrap_or(self.scheme.width().mask());
+            let raw = memory.load(entry_at, scheme.width()).unwrap_or(scheme.width().mask());
             let entry = Bits::from_bits_retain(raw);
             if !entry.contains(Bits::PRESENT) {
                 return Err(self.fault(at, intent, PageFaultCode::empty()));
             }
-            let leaf = self.scheme.is_leaf(shift, entry, self.page_size_extension);
-            if raw & self.scheme.reserved(shift, leaf, self.physical_bits, self.no_execute) != 0 {
+            let is_leaf = scheme.is_leaf(shift, entry, self.page_size_extension);
+            if raw & scheme.reserved(shift, is_leaf, self.physical_bits, self.no_execute) != 0 {
                 return Err(self.fault(at, intent, PageFaultCode::PRESENT | PageFaultCode::RESERVED));
             }
-            if self.scheme.has_flags(shift) {
-                allowed &= entry;
-                no_execute |= self.no_execute && entry.contains(Bits::NO_EXECUTE);
-                path.push((entry_at, entry));
+            if scheme.has_flags(shift) {
+                all &= entry;
+                any |= entry;
+                visit(entry_at, entry);
             }
-            if leaf {
-                self.check(allowed, no_execute, at, intent)?;
+            if is_leaf {
+                self.check(all, any, at, intent)?;
                 let page = (1 << shift) - 1;
-                let to = Gpa(self.scheme.frame(shift, entry) & !page | at.0 & page);
-                return Ok(Walk { to, path });
+                let to = Gpa(scheme.frame(shift, entry) & !page | at.0 & page);
+                return Ok(Walk { to, all, leaf: entry });
             }
-            table = self.scheme.frame(12, entry);
-            shift -= self.scheme.index_bits();
+            table = scheme.frame(PT_SHIFT, entry);
+            shift -= scheme.index_bits();
         }
     }
 
-    /// Whether what all entries allow together suffices (SDM 3, 5.6.1).
-    fn check(&self, allowed: Bits, no_execute: bool, at: Gva, intent: Intent) -> Result<(), PageFault> {
-        let user_page = allowed.contains(Bits::USER);
+    /// Whether the flags that all entries have, and those that any has, allow the access (SDM 3, 5.6.1).
+    fn check(&self, all: Bits, any: Bits, at: Gva, intent: Intent) -> Result<(), PageFault> {
+        let user_page = all.contains(Bits::USER);
         let supervisor_on_user_page = !self.user && user_page;
         let refused = match intent {
             _ if self.user && !user_page => true,
-            Intent::Fetch => no_execute || self.smep && supervisor_on_user_page,
+            Intent::Fetch => any.contains(Bits::NO_EXECUTE) || self.smep && supervisor_on_user_page,
             _ if self.smap && !self.alignment_check && supervisor_on_user_page => true,
-            Intent::Write => !allowed.contains(Bits::WRITE) && (self.user || self.write_protect),
+            Intent::Write => !all.contains(Bits::WRITE) && (self.user || self.write_protect),
             Intent::Read => false,
         };
         if refused { Err(self.fault(at, intent, PageFaultCode::PRESENT)) } else { Ok(()) }
@@ -198,25 +229,20 @@ impl Paging {
 /// A walk that found its page.
 struct Walk {
     to: Gpa,
-    /// The entries on the way that have an accessed flag, from the top, and where they are.
-    path: ArrayVec<(Gpa, Bits), 4>,
+    /// The flags that every entry on the way has.
+    all: Bits,
+    /// The entry that maps the page.
+    leaf: Bits,
 }
 
-impl Walk {
-    /// Sets the flags of this access where they are not set. False if an entry is no longer what it was.
-    fn mark(&self, memory: &dyn GuestMemory, scheme: Scheme, intent: Intent) -> bool {
-        let last = self.path.len() - 1;
-        self.path.iter().enumerate().all(|(i, &(at, entry))| {
-            let dirty = i == last && intent == Intent::Write;
-            let marked = entry | Bits::ACCESSED | if dirty { Bits::DIRTY } else { Bits::empty() };
-            if marked == entry {
-                return true;
-            }
-            match memory.compare_exchange(at, scheme.width(), entry.bits(), marked.bits()) {
-                Ok(swap) => swap.is_ok(),
-                // Where there is no RAM the CPU's own store of the flag is lost as well.
-                Err(_not_ram) => true,
-            }
-        })
+/// Sets flags in an entry. False if it is no longer what it was.
+fn mark(memory: &dyn GuestMemory, width: Width, &(at, entry): &(Gpa, Bits), flags: Bits) -> bool {
+    if entry.contains(flags) {
+        return true;
+    }
+    match memory.compare_exchange(at, width, entry.bits(), (entry | flags).bits()) {
+        Ok(swap) => swap.is_ok(),
+        // Where there is no RAM the CPU's own store of the flag is lost as well.
+        Err(_not_ram) => true,
     }
 }
