@@ -174,6 +174,33 @@ fn priority_decides_what_is_delivered() {
 }
 
 #[test]
+fn processor_priority_is_tpr_where_the_classes_are_equal() {
+    let mut lapic = xapic();
+    lapic.set(reg::ICR_LOW, 0x4_0031);
+    lapic.take();
+    lapic.set(reg::TPR, 0x35);
+    assert_eq!(lapic.get(reg::PPR), 0x35);
+    lapic.set(reg::TPR, 0x2f);
+    assert_eq!(lapic.get(reg::PPR), 0x30);
+}
+
+#[test]
+fn edges_and_levels_are_told_apart_at_their_end() {
+    let mailbox = Mailbox::new();
+    let mut lapic = xapic();
+    assert!(mailbox.post(0x51, false) && !mailbox.post(0x52, true));
+    lapic.drain(&mailbox);
+    assert_eq!(lapic.take(), Some(0x52));
+    assert_eq!(lapic.set(reg::EOI, 0), LapicEffect::Eoi(0x52));
+    assert_eq!(lapic.take(), Some(0x51));
+    assert_eq!(lapic.set(reg::EOI, 0), LapicEffect::Nothing);
+    assert!(mailbox.post(0x52, false));
+    lapic.drain(&mailbox);
+    assert_eq!(lapic.take(), Some(0x52));
+    assert_eq!(lapic.set(reg::EOI, 0), LapicEffect::Nothing, "the same vector, an edge now");
+}
+
+#[test]
 fn nested_interrupts_end_in_order() {
     let mut lapic = xapic();
     for vector in [0x31, 0x61, 0x91] {

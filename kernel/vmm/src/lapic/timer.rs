@@ -256,6 +256,9 @@ mod tests {
         assert_eq!((t.expires(), t.deadline_msr(0)), (None, 0));
         t.set_deadline(900);
         assert_eq!(t.expires(), None);
+        t.set_initial(5, 0);
+        t.set_mode(TimerMode::TscDeadline);
+        assert_eq!((t.expires(), t.initial()), (None, 0), "a count ends with its mode, too");
     }
 
     #[test]
