@@ -73,7 +73,8 @@ pub(super) const TABLE: &[Row] = &[
     of(Intel, one(msr::IA32_PLATFORM_ID, Model::ReadOnly(0))),
     of(Intel, one(msr::SMI_COUNT, Model::ReadOnly(0))),
     of(Intel, one(msr::IA32_FEATURE_CONTROL, Model::ReadOnly(FeatureControl::LOCK.bits()))),
-    of(Intel, one(msr::PPIN_CTL, Model::ReadOnly(PpinCtl::LOCKOUT.bits()))),
+    // Linux reads it on AMD, too, where the number is not in the manual.
+    one(msr::PPIN_CTL, Model::ReadOnly(PpinCtl::LOCKOUT.bits())),
     one(msr::IA32_BIOS_SIGN_ID, Model::Microcode),
     of(Intel, one(msr::PLATFORM_INFO, Model::PlatformInfo)),
     one(msr::IA32_MTRRCAP, Model::ReadOnly(super::mtrr::Mtrrs::CAPABILITIES)),

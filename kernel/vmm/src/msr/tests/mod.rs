@@ -1,5 +1,7 @@
 //! The table, and each register's boundaries.
 
+mod dispatch;
+
 use super::table::{Model, TABLE};
 use super::*;
 use crate::fake::FakeVcpu;
