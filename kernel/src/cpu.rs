@@ -3,10 +3,13 @@
 
 use core::arch::asm;
 pub use core::arch::x86_64::CpuidResult;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use x86defs::control::{Cr4, Efer};
 
 const MSR_EFER: u32 = 0xc000_0080;
+/// Whether XSAVE and XCR0 exist: asked once, since CPUID is slow under another hypervisor.
+static HAS_XSAVE: AtomicBool = AtomicBool::new(false);
+
 const MSR_TSC_AUX: u32 = 0xc000_0103;
 
 /// What the host keeps for one physical CPU. The base of every stack refers to it; see [`crate::mem::stack`].
@@ -133,9 +136,22 @@ pub unsafe fn write_efer(value: Efer) {
     unsafe { wrmsr(MSR_EFER, value.bits()) };
 }
 
+/// XCR0, which belongs to the resident guest; x87 alone on a CPU without it.
+pub fn read_xcr0() -> u64 {
+    if !HAS_XSAVE.load(Ordering::Relaxed) {
+        return 1;
+    }
+    let (low, high): (u32, u32);
+    // SAFETY: CR4.OSXSAVE is set at start.
+    unsafe {
+        asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags))
+    };
+    u64::from(high) << 32 | u64::from(low)
+}
+
 /// Loads XCR0 where the CPU has it.
 pub fn write_xcr0(value: u64) {
-    if cpuid(1, 0).ecx & CPUID_XSAVE == 0 {
+    if !HAS_XSAVE.load(Ordering::Relaxed) {
         return;
     }
     // SAFETY: CR4.OSXSAVE is set at start, and the value was checked against what the CPU offers (vmm::xcr0).
@@ -190,8 +206,10 @@ pub fn microcode_revision() -> u32 {
 /// # Safety
 /// Called once on each CPU, before the first guest.
 pub unsafe fn init() {
+    let has_xsave = cpuid(1, 0).ecx & CPUID_XSAVE != 0;
+    HAS_XSAVE.store(has_xsave, Ordering::Relaxed);
     let mut cr4 = Cr4::OSFXSR | Cr4::OSXMMEXCPT;
-    cr4.set(Cr4::OSXSAVE, cpuid(1, 0).ecx & CPUID_XSAVE != 0);
+    cr4.set(Cr4::OSXSAVE, has_xsave);
     // SAFETY: these bits enable instructions that the host does not use itself.
     unsafe {
         x86_64::registers::control::Cr4::update(|flags| {
@@ -228,7 +246,7 @@ pub fn reset_extended_state() {
     // SAFETY: the area is a valid image; the host uses none of the registers.
     unsafe {
         asm!("fxrstor64 [{}]", in(reg) &INITIAL, options(nostack, readonly));
-        if cpuid(1, 0).ecx & CPUID_XSAVE != 0 {
+        if HAS_XSAVE.load(Ordering::Relaxed) {
             let all = cpuid(0xd, 0);
             write_xcr0(u64::from(all.edx) << 32 | u64::from(all.eax));
             asm!("xrstor64 [{}]", in(reg) &INITIAL, in("eax") u32::MAX, in("edx") u32::MAX, options(nostack, readonly));

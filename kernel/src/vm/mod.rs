@@ -27,11 +27,13 @@ use vmm::kvmclock::{KvmClock, UnixTime};
 use vmm::lapic::{Lapic, TimerClock};
 use vmm::msr::{MsrSetup, MsrState};
 use vmm::nested::{Leaf, NestedError, NestedTables, Permissions};
+use vmm::vcpu::StateMsr;
 use vmm::state::{StopReason, VcpuState, Vm};
 use x86defs::control::Cr0;
 use x86defs::cpuid::CpuidResult;
 use x86defs::gpr::Gpr;
 use x86defs::memory_type::MemoryType;
+use x86defs::msr::PAT_RESET;
 use x86defs::reset::{ResetKind, ResetState, XCR0_RESET};
 use x86defs::segment::SegmentName;
 
@@ -167,6 +169,7 @@ fn start_state(hw: &mut impl vmm::Vcpu, entry: &EntryState, signature: u32) {
     hw.set_dr6(reset.dr6);
     hw.set_dr7(reset.dr7);
     hw.set_xcr0(XCR0_RESET);
+    hw.set_state_msr(StateMsr::Pat, PAT_RESET);
     hw.set_cr4(entry.cr4);
     hw.set_cr3(entry.cr3.0);
     hw.set_efer(entry.efer);

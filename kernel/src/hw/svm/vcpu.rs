@@ -27,7 +27,6 @@ pub struct SvmVcpu {
     pub(super) vmcb: NonNull<Vmcb>,
     pub(super) vmcb_pa: u64,
     pub(super) features: SvmFeatures,
-    pub(super) xcr0: u64,
     /// An NMI was delivered and its IRET has not been seen.
     pub(super) nmi_blocked: bool,
     /// Its VMLOAD state is in the CPU.
@@ -44,7 +43,6 @@ impl SvmVcpu {
             vmcb: mem::direct(vmcb_pa).cast(),
             vmcb_pa: vmcb_pa.0,
             features,
-            xcr0: 1,
             nmi_blocked: false,
             resident: false,
             interrupt_window: false,
@@ -343,10 +341,9 @@ impl Vcpu for SvmVcpu {
         self.save_mut(Clean::DRX).dr6 = value;
     }
     fn xcr0(&self) -> u64 {
-        self.xcr0
+        crate::cpu::read_xcr0()
     }
     fn set_xcr0(&mut self, value: u64) {
-        self.xcr0 = value;
         crate::cpu::write_xcr0(value);
     }
     fn state_msr(&self, msr: StateMsr) -> u64 {

@@ -32,10 +32,10 @@ pub(super) enum Scheme {
 
 /// Lowest address bit of what an entry at each level covers.
 pub(super) const PT_SHIFT: u32 = 12;
-const PD_SHIFT: u32 = 21;
+pub(super) const PD_SHIFT: u32 = 21;
 const PD32_SHIFT: u32 = 22;
-const PDPT_SHIFT: u32 = 30;
-const PML4_SHIFT: u32 = 39;
+pub(super) const PDPT_SHIFT: u32 = 30;
+pub(super) const PML4_SHIFT: u32 = 39;
 
 /// Bits 51:12 of an entry.
 const ADDRESS: u64 = bits(12, 52);

@@ -10,7 +10,7 @@ use crate::vcpu::Vcpu;
 use arrayvec::ArrayVec;
 use bitflags::bitflags;
 use core::fmt;
-use entry::{Bits, PT_SHIFT, Scheme};
+use entry::{Bits, PD_SHIFT, PDPT_SHIFT, PML4_SHIFT, PT_SHIFT, Scheme};
 use x86defs::addr::{Gpa, Gva};
 use x86defs::control::{Cr0, Cr4, Efer, Rflags};
 use x86defs::event::{Event, Exception};
@@ -124,18 +124,42 @@ impl Paging {
     }
 
     /// Translates a linear address. Sets accessed and dirty flags as the CPU does.
+    #[inline]
     pub fn translate(&self, memory: &dyn GuestMemory, at: Gva, intent: Intent) -> Result<Gpa, PageFault> {
-        let walk = match self.scheme {
-            Scheme::Off => return Ok(Gpa(at.0)),
-            // A constant for the scheme of nearly all guests: fetching for an exit costs this walk.
-            Scheme::Long => self.walk(Scheme::Long, memory, at, intent, |_, _| {})?,
-            other => self.walk(other, memory, at, intent, |_, _| {})?,
-        };
-        let dirty = intent != Intent::Write || walk.leaf.contains(Bits::DIRTY);
-        if walk.all.contains(Bits::ACCESSED) && dirty {
-            return Ok(walk.to);
+        match self.scheme {
+            Scheme::Off => Ok(Gpa(at.0)),
+            Scheme::Long => match self.translate_plainly(memory, at, intent) {
+                Some(to) => Ok(to),
+                None => self.translate_and_mark(memory, at, intent),
+            },
+            Scheme::Bits32 | Scheme::Pae => self.translate_and_mark(memory, at, intent),
         }
-        self.translate_and_mark(memory, at, intent)
+    }
+
+    /// The short way in long mode, since every exit that fetches its instruction pays for it: all entries allow
+    /// the access and have their flags set. Where one has anything else to say, the full walk decides.
+    fn translate_plainly(&self, memory: &dyn GuestMemory, at: Gva, intent: Intent) -> Option<Gpa> {
+        let (mut all, mut any) = (Bits::all(), Bits::empty());
+        let mut table = self.root;
+        for shift in [PML4_SHIFT, PDPT_SHIFT, PD_SHIFT, PT_SHIFT] {
+            let entry = Bits::from_bits_retain(
+                memory.load(Gpa(table + (at.0 >> shift) % 512 * 8), Width::Qword).ok()?,
+            );
+            all &= entry;
+            any |= entry;
+            table = Scheme::Long.frame(shift, entry);
+            if shift == PT_SHIFT || entry.contains(Bits::PAGE_SIZE) {
+                let reserved = |leaf| Scheme::Long.reserved(shift, leaf, self.physical_bits, self.no_execute);
+                let plain = any.bits() & reserved(false) == 0
+                    && entry.bits() & reserved(true) == 0
+                    && all.contains(Bits::PRESENT | Bits::ACCESSED)
+                    && (intent != Intent::Write || entry.contains(Bits::DIRTY))
+                    && self.allows(all, any, intent);
+                let page = (1 << shift) - 1;
+                return plain.then_some(Gpa(table & !page | at.0 & page));
+            }
+        }
+        None
     }
 
     /// Translates, and sets flags that are not set.
@@ -148,30 +172,24 @@ impl Paging {
     ) -> Result<Gpa, PageFault> {
         let mut attempts = 1;
         loop {
-            let mut path = ArrayVec::<_, 4>::new();
-            let walk = self.walk(self.scheme, memory, at, intent, |at, entry| path.push((at, entry)))?;
+            let (to, path) = self.walk(memory, at, intent)?;
             let width = self.scheme.width();
             let (leaf, tables) = path.split_last().expect("a walk ends at a leaf");
             let dirty = if intent == Intent::Write { Bits::DIRTY } else { Bits::empty() };
             let marked = tables.iter().all(|table| mark(memory, width, table, Bits::ACCESSED))
                 && mark(memory, width, leaf, Bits::ACCESSED | dirty);
             if marked || attempts == ATTEMPTS {
-                return Ok(walk.to);
+                return Ok(to);
             }
             attempts += 1;
         }
     }
 
-    /// Walks the tables and checks permissions. Shows each entry that has flags, and where it is, to `visit`.
-    #[inline(always)]
-    fn walk(
-        &self,
-        scheme: Scheme,
-        memory: &dyn GuestMemory,
-        at: Gva,
-        intent: Intent,
-        mut visit: impl FnMut(Gpa, Bits),
-    ) -> Result<Walk, PageFault> {
+    /// Walks the tables and checks permissions. Gives the address, and the entries on the way that have flags,
+    /// from the top, with where they are.
+    fn walk(&self, memory: &dyn GuestMemory, at: Gva, intent: Intent) -> Result<(Gpa, Path), PageFault> {
+        let scheme = self.scheme;
+        let mut path = Path::new();
         let (mut all, mut any) = (Bits::all(), Bits::empty());
         let mut table = self.root;
         let mut shift = scheme.top_shift();
@@ -191,13 +209,14 @@ impl Paging {
             if scheme.has_flags(shift) {
                 all &= entry;
                 any |= entry;
-                visit(entry_at, entry);
+                path.push((entry_at, entry));
             }
             if is_leaf {
-                self.check(all, any, at, intent)?;
+                if !self.allows(all, any, intent) {
+                    return Err(self.fault(at, intent, PageFaultCode::PRESENT));
+                }
                 let page = (1 << shift) - 1;
-                let to = Gpa(scheme.frame(shift, entry) & !page | at.0 & page);
-                return Ok(Walk { to, all, leaf: entry });
+                return Ok((Gpa(scheme.frame(shift, entry) & !page | at.0 & page), path));
             }
             table = scheme.frame(PT_SHIFT, entry);
             shift -= scheme.index_bits();
@@ -205,17 +224,16 @@ impl Paging {
     }
 
     /// Whether the flags that all entries have, and those that any has, allow the access (SDM 3, 5.6.1).
-    fn check(&self, all: Bits, any: Bits, at: Gva, intent: Intent) -> Result<(), PageFault> {
+    fn allows(&self, all: Bits, any: Bits, intent: Intent) -> bool {
         let user_page = all.contains(Bits::USER);
         let supervisor_on_user_page = !self.user && user_page;
-        let refused = match intent {
-            _ if self.user && !user_page => true,
-            Intent::Fetch => any.contains(Bits::NO_EXECUTE) || self.smep && supervisor_on_user_page,
-            _ if self.smap && !self.alignment_check && supervisor_on_user_page => true,
-            Intent::Write => !all.contains(Bits::WRITE) && (self.user || self.write_protect),
-            Intent::Read => false,
-        };
-        if refused { Err(self.fault(at, intent, PageFaultCode::PRESENT)) } else { Ok(()) }
+        match intent {
+            _ if self.user && !user_page => false,
+            Intent::Fetch => !(any.contains(Bits::NO_EXECUTE) || self.smep && supervisor_on_user_page),
+            _ if self.smap && !self.alignment_check && supervisor_on_user_page => false,
+            Intent::Write => all.contains(Bits::WRITE) || !(self.user || self.write_protect),
+            Intent::Read => true,
+        }
     }
 
     fn fault(&self, address: Gva, intent: Intent, mut code: PageFaultCode) -> PageFault {
@@ -226,14 +244,8 @@ impl Paging {
     }
 }
 
-/// A walk that found its page.
-struct Walk {
-    to: Gpa,
-    /// The flags that every entry on the way has.
-    all: Bits,
-    /// The entry that maps the page.
-    leaf: Bits,
-}
+/// Entries, and where they are.
+type Path = ArrayVec<(Gpa, Bits), 4>;
 
 /// Sets flags in an entry. False if it is no longer what it was.
 fn mark(memory: &dyn GuestMemory, width: Width, &(at, entry): &(Gpa, Bits), flags: Bits) -> bool {

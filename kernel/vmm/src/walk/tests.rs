@@ -83,6 +83,62 @@ fn a_refused_access_leaves_no_dirty_flag() {
 }
 
 #[test]
+fn the_short_way_takes_pages_of_each_size() {
+    let (vcpu, memory) = long([P | W | U | A | D; 4]);
+    let paging = Paging::of(&vcpu);
+    let short = |intent| paging.translate_plainly(&memory, AT, intent).map(|to| to.0);
+    assert_eq!(short(Intent::Write), Some(PAGE | 0x567));
+    memory.poke(SLOTS[3], Width::Qword, PAGE | P | W | A);
+    assert_eq!(short(Intent::Read), Some(PAGE | 0x567));
+    assert_eq!(short(Intent::Write), None, "the page is not dirty");
+    memory.poke(SLOTS[2], Width::Qword, 0x4060_0000 | P | PS | A | 1 << 12);
+    assert_eq!(short(Intent::Read), Some(0x4060_4567));
+    memory.poke(SLOTS[1], Width::Qword, 0x40_0000_0000 | P | PS | A);
+    assert_eq!(short(Intent::Fetch), Some(0x40_0060_4567));
+    memory.poke(SLOTS[0], Width::Qword, 0x2000 | P | PS | A);
+    assert_eq!(short(Intent::Read), None);
+}
+
+#[test]
+fn the_short_way_never_says_otherwise_than_the_full_walk() {
+    let interesting = [P, W, U, A, D, PS, NX, 1 << 12, 1 << 13, 1 << 20, 1 << 29, 1 << 51, 1 << 52];
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    let mut taken = 0;
+    for _ in 0..50_000 {
+        let (mut vcpu, memory) = long([P | W | U | A | D; 4]);
+        // One or two bits changed somewhere, in every combination of controls.
+        for _ in 0..next() % 3 {
+            let slot = SLOTS[(next() % 4) as usize];
+            let bit = interesting[next() as usize % interesting.len()];
+            memory.poke(slot, Width::Qword, memory.peek(slot, Width::Qword) ^ bit);
+        }
+        let controls = next();
+        vcpu.cpl = if controls & 1 != 0 { 3 } else { 0 };
+        vcpu.cr0.set(Cr0::WP, controls & 2 != 0);
+        vcpu.cr4.set(Cr4::SMEP, controls & 4 != 0);
+        vcpu.cr4.set(Cr4::SMAP, controls & 8 != 0);
+        vcpu.rflags.set(Rflags::AC, controls & 16 != 0);
+        vcpu.efer.set(Efer::NXE, controls & 32 != 0);
+        let paging = Paging { physical_bits: if controls & 64 != 0 { 51 } else { 52 }, ..Paging::of(&vcpu) };
+        for intent in [Intent::Read, Intent::Write, Intent::Fetch] {
+            if let Some(to) = paging.translate_plainly(&memory, AT, intent) {
+                let (full, path) = paging.walk(&memory, AT, intent).expect("the full walk agrees");
+                assert_eq!(to, full);
+                assert!(path.iter().all(|(_, entry)| entry.contains(Bits::ACCESSED)));
+                taken += 1;
+            }
+        }
+    }
+    assert!(taken > 10_000, "{taken}");
+}
+
+#[test]
 fn not_present_at_each_level() {
     for flags in each_level(ALL, P) {
         let (mut vcpu, memory) = long(flags);
