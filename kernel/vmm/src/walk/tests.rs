@@ -110,7 +110,7 @@ fn the_short_way_never_says_otherwise_than_the_full_walk() {
         random
     };
     let mut taken = 0;
-    for _ in 0..50_000 {
+    for _ in 0..3_000 {
         let (mut vcpu, memory) = long([P | W | U | A | D; 4]);
         // One or two bits changed somewhere, in every combination of controls.
         for _ in 0..next() % 3 {
@@ -135,7 +135,7 @@ fn the_short_way_never_says_otherwise_than_the_full_walk() {
             }
         }
     }
-    assert!(taken > 10_000, "{taken}");
+    assert!(taken > 1_000, "{taken}");
 }
 
 #[test]
