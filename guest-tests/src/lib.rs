@@ -19,6 +19,7 @@ pub mod fault;
 pub mod gdt;
 pub mod hw;
 pub mod interrupt;
+pub mod legacy;
 
 pub mod machine;
 pub mod memory;

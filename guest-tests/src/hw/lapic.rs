@@ -2,8 +2,10 @@
 
 use super::mmio::Reg32;
 use crate::cpu::{self, rdmsr, wrmsr};
+use crate::fault::Fault;
 use crate::interrupt::Frame;
 use crate::machine;
+use crate::single::Single;
 use x86defs::apic::{ApicBase, DEFAULT_BASE, DeliveryMode, Icr, Lvt, Shorthand, Svr, reg, x2apic_msr};
 use x86defs::cpuid::{Leaf1Ecx, leaf};
 use x86defs::msr;
@@ -57,9 +59,12 @@ pub fn x2apic_offered() -> bool {
     Leaf1Ecx::from_bits_retain(cpu::cpuid(leaf::FEATURES, 0).ecx).contains(Leaf1Ecx::X2APIC)
 }
 
+/// Whether x2APIC mode is active; kept here, since asking the MSR for every access would cost an exit.
+static X2APIC_ACTIVE: Single<bool> = Single::new(false);
+
 /// Whether x2APIC mode is active.
 pub fn x2apic_active() -> bool {
-    x2apic_offered() && base().contains(ApicBase::EXTD)
+    X2APIC_ACTIVE.load()
 }
 
 /// IA32_APIC_BASE
@@ -68,8 +73,10 @@ pub fn base() -> ApicBase {
 }
 
 /// Writes IA32_APIC_BASE.
-pub fn set_base(value: ApicBase) -> Result<(), crate::fault::Fault> {
-    wrmsr(msr::IA32_APIC_BASE, value.bits())
+pub fn set_base(value: ApicBase) -> Result<(), Fault> {
+    wrmsr(msr::IA32_APIC_BASE, value.bits())?;
+    X2APIC_ACTIVE.store(value.contains(ApicBase::EXTD));
+    Ok(())
 }
 
 /// Its ID, as an xAPIC destination.

@@ -12,6 +12,7 @@ mod exceptions;
 mod interrupts;
 mod ioapic;
 mod lapic;
+mod modes;
 mod msr;
 mod pic;
 mod pit;
