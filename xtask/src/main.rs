@@ -11,6 +11,7 @@ mod guest;
 mod image;
 mod initramfs;
 mod machine;
+mod measure;
 mod paths;
 mod progress;
 mod setup;

@@ -100,6 +100,49 @@ impl Suite for LinuxBoot {
     }
 }
 
+/// Debian's installer, which comes with an initrd of its own: its first question appears.
+pub struct Installer {
+    prefix: String,
+    machine: String,
+}
+
+/// What it asks.
+const INSTALLER_QUESTION: &str = "Select a language";
+/// Memory that it does not complain about, in MiB.
+const INSTALLER_MEMORY: u64 = 1024;
+
+impl Installer {
+    /// As a guest of the hypervisor.
+    pub fn hosted(machine: &str) -> Self {
+        Self { prefix: format!("linux-installer/{machine}"), machine: machine.to_owned() }
+    }
+}
+
+impl Suite for Installer {
+    fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    fn tests(&self) -> Option<&[&str]> {
+        Some(&["asks-for-the-language"])
+    }
+
+    fn run(&self, subjects: &Subjects, reporter: &Reporter) -> Result<()> {
+        let machine = machine::by_name(&self.machine)?;
+        let guest = Guest { memory: INSTALLER_MEMORY, ..Guest::debian(Distribution::Installer)? };
+        let boot = Boot {
+            payload: guest.hosted(subjects.image()?),
+            memory: guest.machine_memory(),
+            counting: false,
+        };
+        let mut session = Session::start(&*machine, &boot)?;
+        session.check(reporter, &self.prefix, "asks-for-the-language", |session| {
+            session.running.expect(INSTALLER_QUESTION, TO_SHELL * session.patience).map(drop)
+        });
+        Ok(())
+    }
+}
+
 /// A Linux that is running.
 pub struct Session {
     running: Running,

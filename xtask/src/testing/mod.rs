@@ -1,12 +1,14 @@
 //! The test run: suites that report tests one by one, a filter, and a schedule.
 
 pub mod bad_input;
+pub mod cost;
 pub mod guest_tests;
 pub mod host;
 pub mod image_tests;
 pub mod junit;
 pub mod linux;
 pub mod refused;
+pub mod repeated;
 mod reporter;
 mod schedule;
 

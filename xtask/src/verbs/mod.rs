@@ -2,6 +2,7 @@
 
 mod build;
 mod doctor;
+mod measure;
 mod run;
 mod symbolize;
 mod test;
@@ -31,6 +32,8 @@ pub enum Verb {
     Test(test::Arguments),
     /// Say what this host can do and what is missing
     Doctor(doctor::Arguments),
+    /// Count what the hypervisor costs a booting Linux
+    Measure(measure::Arguments),
     /// Name the hypervisor's addresses in a text
     Symbolize(symbolize::Arguments),
     /// Check the repository's own rules
@@ -44,6 +47,7 @@ pub fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::Run(arguments) => run::run(&arguments),
         Verb::Test(arguments) => test::test(&arguments),
         Verb::Doctor(arguments) => doctor::doctor(&arguments),
+        Verb::Measure(arguments) => measure::measure(&arguments),
         Verb::Symbolize(arguments) => symbolize::symbolize(&arguments),
         Verb::Tidy(arguments) => tidy::tidy(&arguments),
     }

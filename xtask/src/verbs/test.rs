@@ -5,15 +5,20 @@ use crate::machine::{self, EMULATED};
 use crate::progress::Step;
 use crate::setup::{self, Distribution, Need};
 use crate::testing::bad_input::BadInput;
+use crate::testing::cost::CostTests;
 use crate::testing::guest_tests::GuestTestSuite;
 use crate::testing::host::HostTests;
 use crate::testing::image_tests::ImageTests;
-use crate::testing::linux::LinuxBoot;
+use crate::testing::linux::{Installer, LinuxBoot};
 use crate::testing::refused::Refused;
+use crate::testing::repeated::RepeatedBoots;
 use crate::testing::{Filter, Reporter, Subjects, Suite, junit, run_all};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// The fastest of the emulated machines, for what needs no particular one.
+const FASTEST: &str = EMULATED[0];
 
 /// Arguments of `test`.
 #[derive(Debug, clap::Args)]
@@ -106,12 +111,34 @@ fn suites(arguments: &Arguments, machines: &[String]) -> Result<Vec<Box<dyn Suit
         }
     }
     if !arguments.reference {
+        if arguments.full {
+            suites.extend(long_suites(machines));
+        }
         suites.push(Box::new(Refused::new()));
-        suites.push(Box::new(BadInput::new("qemu-svm")));
+        suites.push(Box::new(BadInput::new(FASTEST)));
         suites.push(Box::new(ImageTests));
         suites.extend(host_suites()?);
     }
     Ok(suites)
+}
+
+/// Intel CPUs of other generations.
+const FURTHER_MODELS: [&str; 2] = ["bochs-vmx:corei7_haswell_4770", "bochs-vmx:corei7_ivy_bridge_3770k"];
+
+/// What `--full` adds.
+fn long_suites(machines: &[String]) -> Vec<Box<dyn Suite>> {
+    let mut suites: Vec<Box<dyn Suite>> = Vec::new();
+    for name in FURTHER_MODELS.into_iter().filter(|_| machines.iter().any(|machine| machine == "bochs-vmx")) {
+        suites.push(Box::new(LinuxBoot::hosted(name, Distribution::Cloud)));
+        suites.push(Box::new(GuestTestSuite::hosted(name)));
+    }
+    if machines.iter().any(|machine| machine == FASTEST) {
+        suites.push(Box::new(RepeatedBoots::new(FASTEST)));
+        suites.push(Box::new(LinuxBoot::hosted(FASTEST, Distribution::Generic)));
+        suites.push(Box::new(Installer::hosted(FASTEST)));
+        suites.push(Box::new(CostTests));
+    }
+    suites
 }
 
 /// A suite for every package that builds on the host, and one for the loader's library.

@@ -1,0 +1,101 @@
+//! The same boot many times: no hang, and a log that differs in nothing but times.
+
+use super::{Reporter, Subjects, Suite};
+use crate::guest::Guest;
+use crate::machine::{self, Boot};
+use crate::setup::Distribution;
+use crate::testing::linux::Session;
+use anyhow::{Context, Result, bail};
+use std::time::Instant;
+
+/// How many boots.
+const BOOTS: usize = 50;
+
+/// Many boots on one machine.
+pub struct RepeatedBoots {
+    prefix: String,
+    machine: String,
+}
+
+impl RepeatedBoots {
+    /// On this machine.
+    pub fn new(machine: &str) -> Self {
+        Self { prefix: format!("repeated/{machine}"), machine: machine.to_owned() }
+    }
+
+    fn run_all(&self, subjects: &Subjects) -> Result<()> {
+        let first = self.boot(subjects).context("boot 1")?;
+        for number in 2..=BOOTS {
+            let log = self.boot(subjects).with_context(|| format!("boot {number}"))?;
+            if let Some((old, new)) = first.iter().zip(&log).find(|(old, new)| old != new) {
+                bail!("boot {number} differs: '{new}' instead of '{old}'");
+            }
+            if log.len() != first.len() {
+                bail!("boot {number} has {} lines instead of {}", log.len(), first.len());
+            }
+        }
+        Ok(())
+    }
+
+    fn boot(&self, subjects: &Subjects) -> Result<Vec<String>> {
+        let machine = machine::by_name(&self.machine)?;
+        let guest = Guest::debian(Distribution::Cloud)?;
+        let boot = Boot {
+            payload: guest.hosted(subjects.image()?),
+            memory: guest.machine_memory(),
+            counting: false,
+        };
+        let mut session = Session::start(&*machine, &boot)?;
+        session.reach_shell()?;
+        session.ask()?;
+        session.power_off(true)?;
+        let mut lines: Vec<_> = session.transcript().lines().map(without_times).collect();
+        // Who is first among kernel threads is a matter of time, too.
+        lines.sort();
+        Ok(lines)
+    }
+}
+
+impl Suite for RepeatedBoots {
+    fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    fn tests(&self) -> Option<&[&str]> {
+        Some(&["linux"])
+    }
+
+    fn run(&self, subjects: &Subjects, reporter: &Reporter) -> Result<()> {
+        let started = Instant::now();
+        let result = self.run_all(subjects);
+        reporter.check(&self.prefix, "linux", started, result, String::new);
+        Ok(())
+    }
+}
+
+/// A line in which every number is replaced: times, frequencies, addresses and counts vary with the host's load.
+fn without_times(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for character in line.trim().chars() {
+        match character {
+            _ if character.is_ascii_digit() && out.ends_with('#') => {}
+            _ if character.is_ascii_digit() => out.push('#'),
+            _ => out.push(character),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_do_not_count() {
+        assert_eq!(
+            without_times("[    1.234567] tsc: 2445.4 MHz\r"),
+            without_times("[    2.3] tsc: 1.99 MHz")
+        );
+        assert_ne!(without_times("[ 1.0] usb: found"), without_times("[ 1.0] usb: lost"));
+    }
+}
