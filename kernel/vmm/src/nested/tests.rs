@@ -217,6 +217,8 @@ fn running_out_of_tables_undoes_the_mapping() {
         assert_eq!(result, Err(NestedError::OutOfTables), "with {room} tables");
         assert_eq!(target(&t, &m, G1 - K4), None);
         assert_eq!(target(&t, &m, G1), None);
+        t.free(&mut m);
+        assert!(m.tables.is_empty(), "with {room} tables some leak");
     }
     let mut m = FakeTables::with_room_for(0);
     assert!(NestedTables::new(TestFormat(PageSize::Size2M), &mut m).is_err());
