@@ -12,8 +12,10 @@ mod exceptions;
 mod interrupts;
 mod ioapic;
 mod lapic;
+mod mmio;
 mod modes;
 mod msr;
+mod paging;
 mod pic;
 mod pit;
 mod ports;
@@ -26,5 +28,6 @@ mod x2apic;
 runtime::guest_main!(main);
 
 fn main(boot: &'static Boot) {
+    paging::init(boot);
     runtime::harness::run(boot);
 }
