@@ -61,6 +61,7 @@ extern "C" fn on_own_stack(stack: Hva) -> ! {
     let boot = BOOT.get().expect("kernel_entry has set it");
     // SAFETY: once, and before any guest.
     unsafe { cpu::init() };
+    vmm::emulate::prepare();
     let firmware = machine::init(boot);
     apic::init();
     let source = time::calibrate(firmware);

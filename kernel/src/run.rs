@@ -31,9 +31,9 @@ pub fn run<B: Backend>(guest: Guest<B>, stack: &Stack, profile: bool) -> (Guest<
         place.write(guest);
         let state = &(*place).state;
         let hazard = &state.port.hazard;
-        hazard.raise(hazard::TIMER | if profile { hazard::PROFILE } else { 0 });
+        hazard.raise(hazard::TIMER);
         cpu.hazard.store(hazard.word() as *const _ as usize, Ordering::Relaxed);
-        switch::onto(place.cast(), enter::<B>);
+        switch::onto(place.cast(), if profile { enter::<B, true> } else { enter::<B, false> });
         cpu.hazard.store(0, Ordering::Relaxed);
         apic::arm(u64::MAX);
         let mut guest = place.read();
@@ -44,12 +44,12 @@ pub fn run<B: Backend>(guest: Guest<B>, stack: &Stack, profile: bool) -> (Guest<
 }
 
 /// First code on the virtual CPU's stack.
-unsafe extern "C" fn enter<B: Backend>(place: *mut u8) -> ! {
+unsafe extern "C" fn enter<B: Backend, const PROFILED: bool>(place: *mut u8) -> ! {
     let guest = place.cast::<Guest<B>>();
     // SAFETY: `run` has put it there and nobody else uses it.
     unsafe {
         prepare_entry(&mut *guest);
-        B::enter(guest)
+        B::enter::<PROFILED>(guest)
     }
 }
 
@@ -72,7 +72,7 @@ fn prepare_entry<B: Backend>(guest: &mut Guest<B>) {
         let next = events::prepare(hw, state, taken);
         let poll = if more_input { rdtsc() + input::poll_ticks() } else { u64::MAX };
         apic::arm(events::next_deadline(hw, state).min(poll));
-        let pending = state.port.hazard.pending();
+        let pending = state.port.hazard.any();
         match next {
             Next::Stop => switch::back(),
             Next::Enter if !pending => return,
@@ -80,6 +80,15 @@ fn prepare_entry<B: Backend>(guest: &mut Guest<B>) {
             Next::Enter | Next::Wait => {}
         }
     }
+}
+
+/// Runs `exit`, the handling of one exit, and adds the time it takes to the profile; waiting in HLT does not
+/// count.
+pub fn profiled<B: Backend>(guest: &mut Guest<B>, exit: impl FnOnce(&mut Guest<B>)) {
+    let (begin, idle) = (rdtsc(), guest.state.counters.idle);
+    exit(guest);
+    let counters = &mut guest.state.counters;
+    counters.in_hypervisor += (rdtsc() - begin).saturating_sub(counters.idle - idle);
 }
 
 fn wait<B: Backend>(state: &mut vmm::state::VcpuState) {

@@ -86,9 +86,11 @@ pub trait Backend: Sized + 'static {
     /// [`vmm::exits::handle`] with the decoded exit, then [`crate::run::slow_path`] if the hazard word asks,
     /// and enters again.
     ///
+    /// If `PROFILED`, each exit is handled inside [`crate::run::profiled`].
+    ///
     /// # Safety
     /// `guest` is the top object of the current vCPU stack and stays valid; nobody else uses it.
-    unsafe fn enter(guest: *mut Guest<Self>) -> !;
+    unsafe fn enter<const PROFILED: bool>(guest: *mut Guest<Self>) -> !;
 
     /// The virtual CPU ceases to be resident: what it has in this CPU is saved or dropped, and the host is as it
     /// was before [`Backend::enter`].

@@ -31,11 +31,18 @@ impl VmClock {
         Nanos((u128::from(ticks) * u128::from(self.nanos_per_tick) >> 32) as u64)
     }
 
-    /// The host TSC at which it is this time, or later by less than a microsecond a day.
+    /// The first host TSC at which it is this time: a timer that fires early would find nothing due.
     pub fn host_tsc(&self, at: Nanos) -> u64 {
-        let ticks = u128::from(at.0) * u128::from(self.ticks_per_nano) >> 32;
-        // Rounded up: a timer that fires early would find nothing due.
-        u64::try_from(ticks).map_or(u64::MAX, |t| self.origin.saturating_add(t).saturating_add(1 + (t >> 32)))
+        let mut tsc = self.origin.saturating_add(self.ticks(at.0));
+        // Both factors are rounded down, so the first guess may fall short by their errors.
+        while tsc != u64::MAX && self.nanos(tsc) < at {
+            tsc = tsc.saturating_add(self.ticks(at.0 - self.nanos(tsc).0) + 1);
+        }
+        tsc
+    }
+
+    fn ticks(&self, nanos: u64) -> u64 {
+        u64::try_from(u128::from(nanos) * u128::from(self.ticks_per_nano) >> 32).unwrap_or(u64::MAX)
     }
 }
 
@@ -48,8 +55,11 @@ mod tests {
         for khz in [1_000_000, 999_998, 2_400_123, 100_000, 4_700_000] {
             let clock = VmClock::new(12345, khz);
             for nanos in [0, 1, 999, 1_000_000, 3_600_000_000_000, 86_400_000_000_000] {
-                let back = clock.nanos(clock.host_tsc(Nanos(nanos))).0;
-                assert!(back + 1 >= nanos && back <= nanos + 40_000, "{khz} kHz: {nanos} became {back}");
+                let tsc = clock.host_tsc(Nanos(nanos));
+                let back = clock.nanos(tsc).0;
+                assert!((nanos..nanos + 100).contains(&back), "{khz} kHz: {nanos} became {back}");
+                let before = clock.nanos(tsc - 1).0;
+                assert!(nanos == 0 || before < nanos + 20, "{khz} kHz: {nanos} could have been {before}");
             }
         }
     }

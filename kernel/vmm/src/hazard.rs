@@ -14,8 +14,6 @@ pub const STOP: u32 = 1 << 3;
 pub const CONSOLE: u32 = 1 << 4;
 /// A host interrupt ended the guest's turn.
 pub const HOST_INTERRUPT: u32 = 1 << 5;
-/// Time spent in the hypervisor is counted; stays set.
-pub const PROFILE: u32 = 1 << 6;
 
 /// The hazard word of one virtual CPU.
 #[derive(Debug, Default)]
@@ -28,19 +26,14 @@ impl Hazard {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether something is pending; [`PROFILE`] never is.
-    pub fn pending(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & !PROFILE != 0
-    }
-
     /// Raises bits from anywhere.
     pub fn raise(&self, bits: u32) {
         self.0.fetch_or(bits, Ordering::Release);
     }
 
-    /// Takes all bits down, but for [`PROFILE`], and returns what they were.
+    /// Takes all bits down and returns what they were.
     pub fn take(&self) -> u32 {
-        self.0.fetch_and(PROFILE, Ordering::AcqRel)
+        self.0.swap(0, Ordering::AcqRel)
     }
 
     /// The word itself, for an interrupt handler that knows nothing else.

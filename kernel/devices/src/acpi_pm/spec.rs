@@ -27,6 +27,10 @@ bitflags! {
         const TMR_EN = 1 << 0;
         const GBL_EN = 1 << 5;
         const PWRBTN_EN = 1 << 8;
+        /// Kept, without effect: there is no sleep button and the clock's alarm is not a wake source, but
+        /// guests that enable all fixed events look whether it worked.
+        const SLPBTN_EN = 1 << 9;
+        const RTC_EN = 1 << 10;
     }
 
     /// PM1 control.

@@ -17,7 +17,7 @@ const VMCB_RAX: usize = offset_of!(Vmcb, save) + offset_of!(SaveArea, rax);
 /// # Safety
 /// `guest` is the top object of the current stack, GIF is clear, and the guest's VMLOAD state is in the CPU.
 #[unsafe(naked)]
-pub(super) unsafe extern "C" fn run(guest: *mut Guest<Svm>) -> ! {
+pub(super) unsafe extern "C" fn run<const PROFILED: bool>(guest: *mut Guest<Svm>) -> ! {
     core::arch::naked_asm!(
         "mov rsp, rdi",
         "2:",
@@ -65,6 +65,6 @@ pub(super) unsafe extern "C" fn run(guest: *mut Guest<Svm>) -> ! {
         vmcb = const offset_of!(SvmVcpu, vmcb),
         vmcb_pa = const offset_of!(SvmVcpu, vmcb_pa),
         vmcb_rax = const VMCB_RAX,
-        exit = sym super::exit::svm_exit,
+        exit = sym super::exit::svm_exit::<PROFILED>,
     )
 }

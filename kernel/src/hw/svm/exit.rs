@@ -10,7 +10,12 @@ use x86defs::gpr::Gpr;
 use x86defs::svm::{IoInfo, MOV_CR_VALID, NestedFaultInfo, exit_code as code};
 
 /// Called by the stub after each #VMEXIT, with GIF clear.
-pub(super) extern "C" fn svm_exit(guest: &mut Guest<Svm>) {
+pub(super) extern "C" fn svm_exit<const PROFILED: bool>(guest: &mut Guest<Svm>) {
+    if PROFILED { run::profiled(guest, handle) } else { handle(guest) }
+}
+
+#[inline(always)]
+fn handle(guest: &mut Guest<Svm>) {
     guest.hw.after_exit();
     if !guest.hw.saves_next_rip() {
         next_rip::supply(&mut guest.hw, guest.state.vm.memory());

@@ -115,7 +115,7 @@ impl Backend for Svm {
         vcpu
     }
 
-    unsafe fn enter(guest: *mut Guest<Self>) -> ! {
+    unsafe fn enter<const PROFILED: bool>(guest: *mut Guest<Self>) -> ! {
         // A guest's TR would be read for an IST stack: none may be used from here on.
         trap::forbid_ist();
         // SAFETY: the caller vouches for `guest`; the host needs nothing that VMLOAD replaces.
@@ -123,7 +123,7 @@ impl Backend for Svm {
             core::arch::asm!("clgi", "sti", options(nomem, nostack));
             (*guest).hw.vmload();
             (*guest).hw.resident = true;
-            entry::run(guest)
+            entry::run::<PROFILED>(guest)
         }
     }
 

@@ -31,9 +31,9 @@ macro_rules! push_gprs {
 ///
 /// # Safety
 /// `guest` is the top object of the current stack, and its VMCS is current and clear.
-pub(super) unsafe fn run(guest: *mut Guest<Vmx>) -> ! {
+pub(super) unsafe fn run<const PROFILED: bool>(guest: *mut Guest<Vmx>) -> ! {
     vmwrite(vmcs::HOST_RSP, guest as u64 + size_of::<Gprs>() as u64);
-    vmwrite(vmcs::HOST_RIP, exit_stub as *const () as u64);
+    vmwrite(vmcs::HOST_RIP, exit_stub::<PROFILED> as *const () as u64);
     // SAFETY: the caller's promise.
     unsafe { launch(guest) }
 }
@@ -45,7 +45,7 @@ unsafe extern "C" fn launch(guest: *mut Guest<Vmx>) -> ! {
 
 /// Where the CPU comes out of the guest.
 #[unsafe(naked)]
-unsafe extern "C" fn exit_stub() -> ! {
+unsafe extern "C" fn exit_stub<const PROFILED: bool>() -> ! {
     naked_asm!(
         push_gprs!(),
         "mov rdi, rsp",
@@ -53,7 +53,7 @@ unsafe extern "C" fn exit_stub() -> ! {
         pop_gprs!(),
         "vmresume",
         "jmp {failed}",
-        exit = sym super::exit::vmx_exit,
+        exit = sym super::exit::vmx_exit::<PROFILED>,
         failed = sym failed_stub,
     )
 }

@@ -11,7 +11,12 @@ use x86defs::vmcs;
 use x86defs::vmx::{CrAccess, EptViolation, ExitReason as Reason, IoAccess, MovDr};
 
 /// Called by the stub after each exit.
-pub(super) extern "C" fn vmx_exit(guest: &mut Guest<Vmx>) {
+pub(super) extern "C" fn vmx_exit<const PROFILED: bool>(guest: &mut Guest<Vmx>) {
+    if PROFILED { run::profiled(guest, handle) } else { handle(guest) }
+}
+
+#[inline(always)]
+fn handle(guest: &mut Guest<Vmx>) {
     guest.hw.after_exit();
     let reason = Reason(vmread(vmcs::EXIT_REASON));
     if let Some(exit) = decode(&mut guest.hw, reason) {

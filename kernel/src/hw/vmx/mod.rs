@@ -110,9 +110,9 @@ impl Backend for Vmx {
         vcpu::VmxVcpu::new(setup, NEXT_VPID.fetch_add(1, Ordering::Relaxed))
     }
 
-    unsafe fn enter(guest: *mut Guest<Self>) -> ! {
+    unsafe fn enter<const PROFILED: bool>(guest: *mut Guest<Self>) -> ! {
         // SAFETY: the caller vouches for `guest`; its VMCS is current since it was made.
-        unsafe { entry::run(guest) }
+        unsafe { entry::run::<PROFILED>(guest) }
     }
 
     fn leave(_: &mut Self::Vcpu) {

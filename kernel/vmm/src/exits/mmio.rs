@@ -15,6 +15,9 @@ pub(super) fn access<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, at: Gpa, acce
         // Nothing but RAM and ROM can be executed.
         return vcpu.inject(Event::UD);
     }
+    if vcpu.pending_event().is_some() {
+        return delivery_failed(vcpu, state, at);
+    }
     let cr8 = vcpu.cr8();
     if cr8 != state.lapic.cr8() {
         state.lapic.set_cr8(cr8);
@@ -30,6 +33,14 @@ pub(super) fn access<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, at: Gpa, acce
     if let Outcome::Unsupported(bytes) = outcome {
         cannot_emulate(vcpu, state, bytes);
     }
+}
+
+/// The IDT, the TSS or the stack of an event that was being delivered is not in RAM.
+#[cold]
+fn delivery_failed<V: Vcpu>(vcpu: &V, state: &mut VcpuState, at: Gpa) {
+    let what =
+        format!("delivering an event at {:#x} used guest physical address {at}, which is not RAM", vcpu.rip());
+    state.stop(StopReason::Unsupported(what));
 }
 
 #[cold]
