@@ -15,22 +15,32 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use x86defs::event::Exception;
 
-/// An exception as the CPU delivered it.
+/// An exception as the CPU delivered it, with the registers that tests ask for.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "register names")]
 pub struct Fault {
-    /// The registers at delivery, and the vector and error code (0 for exceptions without one).
-    pub frame: Frame,
-    /// CR2 at delivery; means something for #PF only.
+    pub vector: u8,
+    /// 0 for exceptions without one.
+    pub error_code: u64,
+    /// Means something for #PF only.
     pub cr2: u64,
+    pub rip: u64,
+    pub cs: u64,
+    pub rflags: u64,
+    pub rsp: u64,
+    pub ss: u64,
+    pub rax: u64,
+    pub rdx: u64,
 }
 
 impl Fault {
     pub(crate) fn of(frame: &Frame) -> Self {
-        Self { frame: *frame, cr2: crate::cpu::cr2() }
+        let &Frame { vector, error_code, rip, cs, rflags, rsp, ss, rax, rdx, .. } = frame;
+        Self { vector: vector as u8, error_code, cr2: crate::cpu::cr2(), rip, cs, rflags, rsp, ss, rax, rdx }
     }
     /// Whether it is this exception with this error code.
     pub fn is(&self, exception: Exception, error_code: u64) -> bool {
-        self.frame.vector == exception as u64 && self.frame.error_code == error_code
+        self.vector == exception as u8 && self.error_code == error_code
     }
 }
 
@@ -65,13 +75,13 @@ pub fn mnemonic(exception: Exception) -> &'static str {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Frame { vector, error_code, rip, .. } = self.frame;
-        match MNEMONICS.get(vector as usize) {
+        let Self { vector, error_code, rip, .. } = *self;
+        match MNEMONICS.get(usize::from(vector)) {
             Some(name) => f.write_str(name)?,
             None => write!(f, "vector {vector}")?,
         }
         write!(f, "({error_code:#x}) at {rip:#x}")?;
-        if vector == Exception::PageFault as u64 {
+        if vector == Exception::PageFault as u8 {
             write!(f, " for address {:#x}", self.cr2)?;
         }
         Ok(())

@@ -54,7 +54,7 @@ static MACHINE: Single<Machine> = Single::new(Machine {
 });
 
 /// Its signature in the hypervisor leaf.
-pub const GOSSAMER_SIGNATURE: &[u8; 12] = b"GossamerHyp\0";
+pub const GOSSAMER_SIGNATURE: &[u8; 12] = b"GossamerGoss";
 const TCG_SIGNATURE: &[u8; 12] = b"TCGTCGTCGTCG";
 /// Manufacturer in the ACPI tables of Bochs, and of QEMU, which however shows a hypervisor leaf.
 const BOCHS_OEM: &[u8; 6] = b"BOCHS ";

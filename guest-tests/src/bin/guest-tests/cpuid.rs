@@ -138,7 +138,7 @@ fn hypervisor_leaves() {
         skip!("not under a hypervisor");
     };
     let max = cpuid(leaf::HYPERVISOR, 0).eax;
-    expect!(max >= leaf::HYPERVISOR && max < leaf::HYPERVISOR_END, "last leaf {max:#x}");
+    expect!((leaf::HYPERVISOR..leaf::HYPERVISOR_END).contains(&max), "last leaf {max:#x}");
     if machine.reference {
         return;
     }

@@ -14,8 +14,10 @@ use x86defs::control::{Cr0, Cr4, Rflags};
 use x86defs::cpuid::leaf;
 use x86defs::event::Exception;
 
-/// Error code of a fault on an IDT gate (SDM 3, 6.13): IDT bit.
-const IDT: u64 = 1 << 1;
+/// Error code of a fault on a gate (SDM 3, 6.13): its offset in the IDT, and the IDT bit.
+const fn gate(vector: u64) -> u64 {
+    (vector * 8) | 1 << 1
+}
 /// Error code bits of #PF (SDM 3, 4.7).
 const PF_PRESENT: u64 = 1 << 0;
 const PF_WRITE: u64 = 1 << 1;
@@ -40,7 +42,7 @@ fn divide_error() {
 
 /// RIP at the start and at the end of the instruction that a fault belongs to.
 fn rip_after(fault: &Fault, start: u64) -> u64 {
-    fault.frame.rip - start
+    fault.rip - start
 }
 
 guest_test!(breakpoint_is_a_trap);
@@ -182,7 +184,7 @@ fn absent_gate() {
     const VECTOR: u64 = 0x77;
     interrupt::make_absent(VECTOR as u8);
     let result = caught!("int {}", const VECTOR);
-    expect_fault("INT through an absent gate", result, Exception::SegmentNotPresent, VECTOR * 8 | IDT);
+    expect_fault("INT through an absent gate", result, Exception::SegmentNotPresent, gate(VECTOR));
     // SAFETY: the vector has a gate and no handler.
     unsafe { asm!("int {}", const VECTOR + 1) };
     expect_eq!(interrupt::count(VECTOR as u8 + 1), 1, "interrupts taken by INT");
@@ -205,7 +207,7 @@ fn benign_exceptions_are_serial() {
     // #UD is benign, so that the second fault is delivered by itself.
     let vector = Exception::InvalidOpcode;
     interrupt::make_absent(vector as u8);
-    let code = (vector as u64) * 8 | IDT;
+    let code = gate(vector as u64);
     // The event that caused it came from outside the program flow (EXT) or not: CPUs differ.
     match caught!("ud2") {
         Err(f)

@@ -91,7 +91,7 @@ guest_test!(overflow_and_bound_in_compatibility_mode);
 fn overflow_and_bound_in_compatibility_mode() {
     let result = catch(|| legacy::compatibility(overflow, 0));
     let fault = expect_fault("INTO with OF", result, Exception::Overflow, 0);
-    expect_eq!(fault.frame.cs, u64::from(runtime::gdt::CODE32), "CS");
+    expect_eq!(fault.cs, u64::from(runtime::gdt::CODE32), "CS");
     expect_eq!(catch(|| legacy::compatibility(bound, 2)).ok(), Some(2), "BOUND within");
     expect_fault("BOUND outside", catch(|| legacy::compatibility(bound, 4)), Exception::BoundRange, 0);
 }

@@ -114,8 +114,8 @@ fn rdmsr_keeping_registers(number: u32) -> Result<u64, Fault> {
         high << 32 | low
     });
     if let Err(fault) = &result {
-        expect_eq!(fault.frame.rax, MARK, "RAX after the fault of RDMSR {number:#x}");
-        expect_eq!(fault.frame.rdx, !MARK, "RDX after the fault of RDMSR {number:#x}");
+        expect_eq!(fault.rax, MARK, "RAX after the fault of RDMSR {number:#x}");
+        expect_eq!(fault.rdx, !MARK, "RDX after the fault of RDMSR {number:#x}");
     }
     result
 }

@@ -45,15 +45,15 @@ user_code!(hypercall_amd, ".byte 0x0f, 0x01, 0xd9");
 #[track_caller]
 fn expect_end(what: &str, end: Fault, exception: Exception, error_code: u64) {
     expect!(end.is(exception, error_code), "{what}: {end}, wanted {}({error_code:#x})", mnemonic(exception));
-    expect_eq!(end.frame.cs, u64::from(gdt::USER_CODE64), "CS after {what}");
+    expect_eq!(end.cs, u64::from(gdt::USER_CODE64), "CS after {what}");
 }
 
 guest_test!(enters_and_leaves);
 fn enters_and_leaves() {
     let end = user::run(finish, 0);
     expect_end("INT3", end, Exception::Breakpoint, 0);
-    expect_eq!(end.frame.ss, u64::from(gdt::USER_DATA), "SS");
-    expect_eq!(end.frame.rsp, user::STACK_TOP, "RSP");
+    expect_eq!(end.ss, u64::from(gdt::USER_DATA), "SS");
+    expect_eq!(end.rsp, user::STACK_TOP, "RSP");
 }
 
 guest_test!(privileged_instructions);
@@ -86,7 +86,7 @@ guest_test!(cpuid_and_rdtsc);
 fn cpuid_and_rdtsc() {
     let end = user::run(use_cpuid, 0);
     expect_end("CPUID", end, Exception::Breakpoint, 0);
-    expect_eq!(end.frame.rax, u64::from(cpu::cpuid(0, 0).eax), "CPUID in ring 3");
+    expect_eq!(end.rax, u64::from(cpu::cpuid(0, 0).eax), "CPUID in ring 3");
     memory::reset();
     expect_end("RDTSC", user::run(read_tsc, 0), Exception::Breakpoint, 0);
     memory::reset();
