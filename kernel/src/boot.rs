@@ -7,15 +7,11 @@ use crate::hw::vmx::Vmx;
 use crate::hw::{Backend, Missing};
 use crate::mem::stack::Stack;
 use crate::mem::{self, paging};
-use crate::{apic, config, console, cpu, machine, println, run, time, trap};
+use crate::{apic, config, console, cpu, machine, println, time, trap};
 use abi::boot::{BootInfo, MAGIC, VERSION};
 use guestboot::config::OnExit;
 use spin::Once;
-use vmm::firmware::Firmware;
 use x86defs::addr::{Hpa, Hva};
-
-/// ISA interrupt of COM1.
-const COM1_IRQ: u8 = 4;
 
 static BOOTSTRAP_CPU: PerCpu = PerCpu::new();
 static BOOT: Once<&'static BootInfo> = Once::new();
@@ -71,22 +67,12 @@ extern "C" fn on_own_stack(stack: Hva) -> ! {
         firmware.cpus.max(1),
         mem::available() >> 20
     );
-    console_input(firmware);
     match choose() {
         Ok(run) => run(boot),
         Err(missing) => {
             println!("cannot run guests: {missing}");
             machine::power_off()
         }
-    }
-}
-
-fn console_input(firmware: &Firmware) {
-    if apic::route_console(firmware, COM1_IRQ) {
-        console::enable_receive_interrupt();
-    } else {
-        println!("no I/O APIC is known: the console is polled");
-        run::poll_input();
     }
 }
 

@@ -4,10 +4,10 @@
 use crate::hw::Backend;
 use crate::mem::stack::{Stack, this_cpu};
 use crate::vm::{self, Machine};
-use crate::{mem, println};
+use crate::{apic, console, machine, mem, println, run};
 use abi::boot::{BootInfo, PhysRange};
 use alloc::vec::Vec;
-use guestboot::config::{self, Config, OnExit, Restart, VmConfig, VmModules};
+use guestboot::config::{self, Config, Console, OnExit, Restart, VmConfig, VmModules};
 use guestboot::modules::{CONFIG_NAME, Modules};
 use vmm::Vcpu as _;
 use vmm::state::StopReason;
@@ -48,6 +48,8 @@ fn bytes(range: PhysRange) -> &'static [u8] {
 pub fn run_all<B: Backend>(boot: &BootInfo) -> OnExit {
     let files = Files::new(boot);
     let (config, machines) = read(&files);
+    console::choose(&config.consoles);
+    listen(&config.consoles);
     let stack = Stack::new(this_cpu());
     println!("own memory {} KiB, {} MiB free", mem::own() >> 10, mem::available() >> 20);
     for (vm, modules) in &machines {
@@ -55,6 +57,19 @@ pub fn run_all<B: Backend>(boot: &BootInfo) -> OnExit {
         run_one::<B>(vm, files.data(modules.kernel), initrd, &stack);
     }
     config.on_exit
+}
+
+/// Arranges for typed input: by interrupt where a console has its usual ISA line, else by polling.
+fn listen(consoles: &[Console]) {
+    const LINES: [(Console, u8); 4] =
+        [(Console::COM1, 4), (Console::COM2, 3), (Console::COM3, 4), (Console::COM4, 3)];
+    for console in consoles {
+        let line = LINES.iter().find(|(usual, _)| usual == console).map(|(_, irq)| *irq);
+        if !line.is_some_and(|irq| apic::route_console(machine::firmware(), irq)) {
+            run::poll_input();
+        }
+    }
+    console::enable_receive_interrupt();
 }
 
 /// The configuration, and of its virtual machines those whose modules are there. Errors go to the console.

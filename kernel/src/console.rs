@@ -1,45 +1,68 @@
-//! The host's console: a 16550 on COM1, from the first instruction on.
+//! The host's consoles: 16550 serial ports. COM1 from the first instruction on, then what the configuration
+//! says.
 #![allow(unsafe_code, reason = "port I/O")]
 
+use arrayvec::ArrayVec;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicBool, Ordering};
+use guestboot::config::Console;
 use spin::Mutex;
 use uart_16550::backend::PioBackend;
 use uart_16550::{BaudRate, Config, Uart16550, spec::registers::IER};
 
-/// I/O port of COM1.
-const COM1: u16 = 0x3f8;
+/// Most consoles at once.
+const MAX_CONSOLES: usize = 4;
 
-static UART: Mutex<Option<Uart16550<PioBackend>>> = Mutex::new(None);
+type Port = Uart16550<PioBackend>;
+
+static PORTS: Mutex<ArrayVec<Port, MAX_CONSOLES>> = Mutex::new(ArrayVec::new_const());
 /// The last byte ended a line: a message of our own begins on a fresh one.
 static AT_LINE_START: AtomicBool = AtomicBool::new(true);
 
-/// Opens the port. A machine without one runs silently.
+/// Opens COM1. A machine without it is silent until the configuration names another console.
 pub fn init() {
-    let config = Config { baud_rate: BaudRate::Baud115200, ..Config::DEFAULT };
-    // SAFETY: COM1 is at its place in every PC, and nobody else uses it.
-    let uart = unsafe { Uart16550::new_port(COM1) };
-    *UART.lock() = uart.ok().filter_map_init(config);
+    if let Console::Serial { port } = Console::COM1 {
+        PORTS.lock().extend(open(port));
+    }
     log::set_logger(&LOGGER).ok();
     log::set_max_level(log::LevelFilter::Info);
 }
 
-trait FilterMapInit {
-    fn filter_map_init(self, config: Config) -> Option<Uart16550<PioBackend>>;
+fn open(port: u16) -> Option<Port> {
+    let config = Config { baud_rate: BaudRate::Baud115200, ..Config::DEFAULT };
+    // SAFETY: a serial port by convention or by the configuration's word, and nobody else uses it.
+    let mut uart = unsafe { Uart16550::new_port(port) }.ok()?;
+    uart.init(config).ok()?;
+    Some(uart)
 }
 
-impl FilterMapInit for Option<Uart16550<PioBackend>> {
-    fn filter_map_init(self, config: Config) -> Option<Uart16550<PioBackend>> {
-        let mut uart = self?;
-        uart.init(config).ok()?;
-        Some(uart)
+/// Goes over to these consoles; an empty list is silence. What cannot be used is named on the consoles so far.
+pub fn choose(consoles: &[Console]) {
+    if consoles == [Console::COM1] {
+        return;
     }
+    let mut ports = ArrayVec::new();
+    for console in consoles {
+        match console {
+            Console::Serial { port } => match open(*port) {
+                Some(uart) if !ports.is_full() => ports.push(uart),
+                _ => print(format_args!("console: no working 16550 at I/O port {port:#x}; left out")),
+            },
+            Console::Vga | Console::PciSerial => print(format_args!(
+                "console: VGA text and PCI serial cards are not supported yet; use \"com1\" to \"com4\" or an I/O port"
+            )),
+        }
+    }
+    if ports.is_empty() && !consoles.is_empty() {
+        return print(format_args!("console: none of those configured works; staying here"));
+    }
+    *PORTS.lock() = ports;
 }
 
 /// Writes bytes as they are: a guest's output.
 pub fn write(bytes: &[u8]) {
-    if let Some(uart) = UART.lock().as_mut() {
-        uart.send_bytes_exact(bytes);
+    for port in PORTS.lock().iter_mut() {
+        port.send_bytes_exact(bytes);
     }
     if let Some(last) = bytes.last() {
         AT_LINE_START.store(*last == b'\n', Ordering::Relaxed);
@@ -48,20 +71,20 @@ pub fn write(bytes: &[u8]) {
 
 /// A byte that was typed, if there is one.
 pub fn read() -> Option<u8> {
-    UART.lock().as_mut()?.try_receive_byte().ok()
+    PORTS.lock().iter_mut().find_map(|port| port.try_receive_byte().ok())
 }
 
-/// Lets the port raise interrupts for what is typed.
+/// Lets the ports raise interrupts for what is typed.
 pub fn enable_receive_interrupt() {
-    if let Some(uart) = UART.lock().as_mut() {
-        uart.enable_interrupts(IER::DATA_READY);
+    for port in PORTS.lock().iter_mut() {
+        port.enable_interrupts(IER::DATA_READY);
     }
 }
 
 /// After a panic: whoever held the lock will not come back.
 pub fn break_lock() {
     // SAFETY: this CPU is about to stop and the message matters more than a torn line.
-    unsafe { UART.force_unlock() };
+    unsafe { PORTS.force_unlock() };
 }
 
 struct Lines;

@@ -34,6 +34,11 @@ pub fn init(boot: &BootInfo) -> &'static Firmware {
     })
 }
 
+/// What [`init`] has read.
+pub fn firmware() -> &'static Firmware {
+    FIRMWARE.get().expect("machine::init comes first")
+}
+
 /// Switches the machine off: by ACPI S5, else it stays halted.
 pub fn power_off() -> ! {
     println!("powering off");

@@ -1,6 +1,7 @@
 //! The slow path's decision: what to deliver, whether to enter, wait or stop, and when to be called again.
 
 use crate::board::NEVER;
+use crate::emulate;
 use crate::hazard;
 use crate::state::{StopReason, VcpuState};
 use crate::vcpu::{Vcpu, Window};
@@ -89,6 +90,9 @@ fn deliver<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState) {
         vcpu.set_window(Window::Nmi, !free);
     }
     let waiting = state.lapic.ext_int_pending() || state.lapic.next_interrupt().is_some();
+    if waiting && vcpu.in_interrupt_shadow() {
+        finish_sti_hlt(vcpu, state);
+    }
     if waiting && vcpu.can_take_interrupt() {
         let vector = take_interrupt(state);
         inject(vcpu, state, Event::interrupt(vector));
@@ -96,6 +100,19 @@ fn deliver<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState) {
     let more = state.lapic.ext_int_pending() || state.lapic.next_interrupt().is_some();
     vcpu.set_window(Window::Interrupt, more);
     vcpu.set_tpr_threshold(if more { 0 } else { state.lapic.masked_class() });
+}
+
+/// In the shadow of STI, HLT is about to execute, and an interrupt waits: HLT ends at once and the interrupt
+/// comes after it. Delivered before, the guest would sleep through it; a window does not help on CPUs that lose
+/// the shadow at VM entry, as some emulators do.
+#[cold]
+fn finish_sti_hlt<V: Vcpu>(vcpu: &mut V, state: &VcpuState) {
+    const HLT: u8 = 0xf4;
+    let mut code = [0; 15];
+    let ready = vcpu.rflags().contains(Rflags::IF) && vcpu.cpl() == 0 && vcpu.pending_event().is_none();
+    if ready && emulate::fetch(vcpu, state.vm.memory(), &mut code) > 0 && code[0] == HLT {
+        vcpu.skip_len(1);
+    }
 }
 
 fn take_interrupt(state: &mut VcpuState) -> u8 {

@@ -294,6 +294,9 @@ impl Vcpu for FakeVcpu {
     fn can_take_interrupt(&self) -> bool {
         self.rflags.contains(Rflags::IF) && !self.shadow && self.pending.is_none()
     }
+    fn in_interrupt_shadow(&self) -> bool {
+        self.shadow
+    }
     fn can_take_nmi(&self) -> bool {
         !self.nmi_blocked && !self.shadow && self.pending.is_none()
     }

@@ -124,6 +124,8 @@ pub trait Vcpu {
     /// Whether a maskable interrupt can be delivered at the next entry: IF set, no blocking by STI or MOV SS,
     /// no event waiting.
     fn can_take_interrupt(&self) -> bool;
+    /// Whether STI or MOV SS blocks interrupts until the next instruction is over.
+    fn in_interrupt_shadow(&self) -> bool;
     /// Whether an NMI can be delivered at the next entry.
     fn can_take_nmi(&self) -> bool;
     /// Asks for, or renounces, an exit when the window opens. Idempotent.

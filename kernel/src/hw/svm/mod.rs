@@ -18,6 +18,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use vmm::Vcpu as _;
 use x86defs::addr::Hpa;
 use x86defs::control::Efer;
+use x86defs::msr::{DE_CFG, DeCfg};
 use x86defs::svm::{MSR_VM_CR, MSR_VM_HSAVE_PA, SvmFeatures, VM_CR_LOCK, VM_CR_SVMDIS};
 
 /// CPUID Fn8000_0001 ECX: the CPU knows SVM.
@@ -32,6 +33,14 @@ static IOPM: AtomicU64 = AtomicU64::new(0);
 static HOST_EFER: AtomicU64 = AtomicU64::new(0);
 /// Address-space identifiers; 0 is the host's.
 static NEXT_ASID: AtomicU32 = AtomicU32::new(1);
+
+/// Guests read in DE_CFG that LFENCE is serialising, which is a choice of the host's on older CPUs.
+fn serialise_lfence() {
+    if let Some(value) = cpu::rdmsr_safe(DE_CFG) {
+        // SAFETY: the bit only makes LFENCE wait for older instructions.
+        unsafe { cpu::wrmsr_safe(DE_CFG, value | DeCfg::LFENCE_SERIALIZE.bits()) };
+    }
+}
 
 fn features() -> SvmFeatures {
     SvmFeatures::from_bits_retain(cpu::cpuid(0x8000_000a, 0).edx)
@@ -78,6 +87,7 @@ impl Backend for Svm {
         let hsave = mem::alloc_zeroed(4096, 4096);
         // SAFETY: the page is reserved for this for ever.
         unsafe { cpu::wrmsr(MSR_VM_HSAVE_PA, hsave.0) };
+        serialise_lfence();
         if IOPM.load(Ordering::Relaxed) == 0 {
             IOPM.store(controls::io_permission_map().0, Ordering::Relaxed);
         }

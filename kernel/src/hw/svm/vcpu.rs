@@ -412,13 +412,14 @@ impl Vcpu for SvmVcpu {
     }
     fn can_take_interrupt(&self) -> bool {
         self.rflags().contains(Rflags::IF)
-            && self.control().interrupt_shadow & INTERRUPT_SHADOW == 0
+            && !self.in_interrupt_shadow()
             && self.control().eventinj & event_field::VALID == 0
     }
+    fn in_interrupt_shadow(&self) -> bool {
+        self.control().interrupt_shadow & INTERRUPT_SHADOW != 0
+    }
     fn can_take_nmi(&self) -> bool {
-        !self.nmi_blocked
-            && self.control().interrupt_shadow & INTERRUPT_SHADOW == 0
-            && self.control().eventinj & event_field::VALID == 0
+        !self.nmi_blocked && !self.in_interrupt_shadow() && self.control().eventinj & event_field::VALID == 0
     }
     fn set_window(&mut self, window: Window, open: bool) {
         match window {

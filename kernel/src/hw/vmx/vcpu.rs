@@ -452,6 +452,9 @@ impl Vcpu for VmxVcpu {
             && self.rflags().contains(Rflags::IF)
             && !self.interruptibility().intersects(Interruptibility::ONE_INSTRUCTION)
     }
+    fn in_interrupt_shadow(&self) -> bool {
+        self.interruptibility().intersects(Interruptibility::ONE_INSTRUCTION)
+    }
     fn can_take_nmi(&self) -> bool {
         let blocking = Interruptibility::ONE_INSTRUCTION | Interruptibility::BLOCKING_BY_NMI;
         self.pending.is_none() && !self.interruptibility().intersects(blocking)

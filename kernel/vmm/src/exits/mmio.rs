@@ -38,14 +38,15 @@ pub(super) fn access<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, at: Gpa, acce
 /// The IDT, the TSS or the stack of an event that was being delivered is not in RAM.
 #[cold]
 fn delivery_failed<V: Vcpu>(vcpu: &V, state: &mut VcpuState, at: Gpa) {
-    let what =
-        format!("delivering an event at {:#x} used guest physical address {at}, which is not RAM", vcpu.rip());
+    let what = format!(
+        "delivering an event at {:#x} used guest physical address {at}, which is not RAM",
+        vcpu.rip()
+    );
     state.stop(StopReason::Unsupported(what));
 }
 
 #[cold]
 pub(super) fn cannot_emulate<V: Vcpu>(vcpu: &V, state: &mut VcpuState, bytes: InstructionBytes) {
-    let what =
-        format!("cannot emulate the instruction at {:#x} (bytes {bytes}) on a device", vcpu.rip());
+    let what = format!("cannot emulate the instruction at {:#x} (bytes {bytes}) on a device", vcpu.rip());
     state.stop(StopReason::Unsupported(what));
 }
