@@ -4,7 +4,7 @@ use super::{Outcome, Reporter, Subjects, Suite};
 use crate::guest::{self, module};
 use crate::machine::{self, Boot, Content, Limits, Machine, Payload, Protocol, Running};
 use abi::test_protocol::{DONE, FAIL, LIST, PASS, PREFIX, SKIP, START};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail, ensure};
 use std::time::{Duration, Instant};
 
 /// Wall time of all tests on the fastest machine.
@@ -68,73 +68,83 @@ impl Suite for GuestTestSuite {
         let machine = machine::by_name(&self.machine)?;
         let words = reporter.filter().inside(&self.prefix).join(" ");
         let mut running = machine.start(&self.boot(subjects, &words)?, limits(&*machine))?;
-        let mut current = Current::default();
-        while let Some(line) = running.line().with_context(|| current.story(&running))? {
-            let Some((event, rest)) = line.trim_end().strip_prefix(PREFIX).map(split) else {
-                current.log += &line;
-                current.log += "\n";
-                continue;
-            };
-            let (test, reason) = split(rest);
-            match event {
-                START => current.start(test),
-                PASS => current.end(self, reporter, test, Outcome::Passed),
-                SKIP => current.end(self, reporter, test, Outcome::Skipped { reason: reason.to_owned() }),
-                FAIL => {
-                    let outcome = Outcome::Failed { reason: reason.to_owned(), log: current.log.clone() };
-                    current.end(self, reporter, test, outcome);
-                }
-                DONE => return current.all(test),
-                _ => bail!("the guest tests said '{event}', which means nothing"),
+        let mut progress = Progress { prefix: &self.prefix, reporter, test: None, ended: 0 };
+        loop {
+            match running.line() {
+                Ok(Some(line)) if progress.line(line.trim_end())? => return Ok(()),
+                Ok(Some(_)) => {}
+                Ok(None) => return progress.broken_off("the machine ended", &running),
+                Err(error) => return progress.broken_off(&format!("{error:#}"), &running),
             }
         }
-        bail!("{}", current.story(&running))
     }
 }
 
-/// What is known of the test that runs.
-struct Current {
-    name: String,
-    log: String,
-    started: Instant,
+/// How far the tests of one boot have come.
+struct Progress<'a> {
+    prefix: &'a str,
+    reporter: &'a Reporter,
+    test: Option<RunningTest>,
     ended: usize,
 }
 
-impl Default for Current {
-    fn default() -> Self {
-        Self { name: String::new(), log: String::new(), started: Instant::now(), ended: 0 }
-    }
+/// The test that runs.
+struct RunningTest {
+    name: String,
+    started: Instant,
+    /// What it has printed.
+    log: String,
 }
 
-impl Current {
-    fn start(&mut self, test: &str) {
-        test.clone_into(&mut self.name);
-        self.log.clear();
-        self.started = Instant::now();
-    }
-
-    fn end(&mut self, suite: &GuestTestSuite, reporter: &Reporter, test: &str, outcome: Outcome) {
-        reporter.report(&suite.prefix, test, self.started.elapsed(), outcome);
-        self.ended += 1;
-        self.name.clear();
-        self.started = Instant::now();
-    }
-
-    /// All tests have reported if there are as many as the guest says.
-    fn all(&self, count: &str) -> Result<()> {
-        match count.parse() {
-            Ok(count) if self.ended == count => Ok(()),
-            _ => bail!("{} guest tests reported, but the guest speaks of {count}", self.ended),
-        }
-    }
-
-    /// Why there are no more reports.
-    fn story(&self, running: &Running) -> String {
-        let during = match self.name.as_str() {
-            "" => "between two tests".to_owned(),
-            name => format!("during {name}"),
+impl Progress<'_> {
+    /// Takes in a line of the console. True after the last one.
+    fn line(&mut self, line: &str) -> Result<bool> {
+        let Some((event, rest)) = line.strip_prefix(PREFIX).map(split) else {
+            if let Some(test) = &mut self.test {
+                test.log.extend([line, "\n"]);
+            }
+            return Ok(false);
         };
-        format!("the guest tests broke off {during}:\n{}", running.story())
+        let (name, reason) = split(rest);
+        let reason = reason.to_owned();
+        match event {
+            START => {
+                self.test =
+                    Some(RunningTest { name: name.to_owned(), started: Instant::now(), log: String::new() });
+            }
+            PASS => self.end(name, |_| Outcome::Passed),
+            SKIP => self.end(name, |_| Outcome::Skipped { reason }),
+            FAIL => self.end(name, |log| Outcome::Failed { reason, log }),
+            DONE => {
+                ensure!(
+                    name.parse() == Ok(self.ended),
+                    "{} guest tests reported, but the guest speaks of {name}",
+                    self.ended
+                );
+                return Ok(true);
+            }
+            _ => bail!("the guest tests said '{event}', which means nothing"),
+        }
+        Ok(false)
+    }
+
+    fn end(&mut self, name: &str, outcome: impl FnOnce(String) -> Outcome) {
+        let (time, log) = self
+            .test
+            .take()
+            .map_or((Duration::ZERO, String::new()), |test| (test.started.elapsed(), test.log));
+        self.reporter.report(self.prefix, name, time, outcome(log));
+        self.ended += 1;
+    }
+
+    /// There will be no more reports: the test that ran is to blame.
+    fn broken_off(mut self, why: &str, running: &Running) -> Result<()> {
+        let Some(name) = self.test.as_ref().map(|test| test.name.clone()) else {
+            bail!("the guest tests broke off between two tests: {why}\n{}", running.story());
+        };
+        let reason = format!("{why}; the tests after this one did not run");
+        self.end(&name, |_| Outcome::Failed { reason, log: running.story() });
+        Ok(())
     }
 }
 

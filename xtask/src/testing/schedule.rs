@@ -24,7 +24,9 @@ pub fn run_all(suites: &[Box<dyn Suite>], jobs: usize, subjects: &Subjects, repo
 fn run(suite: &dyn Suite, subjects: &Subjects, reporter: &Reporter) {
     let started = Instant::now();
     if let Err(error) = suite.run(subjects, reporter) {
-        let outcome = Outcome::Failed { reason: format!("{error:#}"), log: String::new() };
+        let story = format!("{error:#}");
+        let (reason, log) = story.split_once('\n').unwrap_or((&story, ""));
+        let outcome = Outcome::Failed { reason: reason.to_owned(), log: log.to_owned() };
         reporter.report(suite.prefix(), WHOLE_SUITE, started.elapsed(), outcome);
     }
 }
