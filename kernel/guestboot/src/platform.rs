@@ -51,6 +51,8 @@ pub const I8042_DATA: PortRange = PortRange::new(0x60, 1);
 pub const I8042_COMMAND: PortRange = PortRange::new(0x64, 1);
 /// The keyboard's line.
 pub const I8042_IRQ: u8 = 1;
+/// The line of the keyboard controller's auxiliary port.
+pub const I8042_AUXILIARY_IRQ: u8 = 12;
 /// Real-time clock and CMOS memory.
 pub const RTC: PortRange = PortRange::new(0x70, 2);
 /// The clock's line.

@@ -5,15 +5,15 @@
 //! Name (_S5, Package () { SLP_TYPa, SLP_TYPb, 0, 0 })
 //! Scope (_SB) {
 //!     Device (PCI0) { _HID PNP0A03, _UID, _CRS, _PRT }
-//!     Device (TIMR) { _HID PNP0100, _CRS }    // likewise RTC0, KBD0, COM1
+//!     Device (TIMR) { _HID PNP0100, _CRS }    // likewise RTC0, KBD0, AUX0, COM1
 //! }
 //! ```
 
 use super::{encode, table};
 use crate::memory_map::{LOW_RAM_LIMIT, ROM, VGA};
 use crate::platform::{
-    COM1, COM1_IRQ, I8042_COMMAND, I8042_DATA, I8042_IRQ, IOAPIC_BASE, PCI_CONFIG, PIT, PIT_IRQ, PortRange,
-    RTC, RTC_IRQ, S5_SLP_TYP,
+    COM1, COM1_IRQ, I8042_AUXILIARY_IRQ, I8042_COMMAND, I8042_DATA, I8042_IRQ, IOAPIC_BASE, PCI_CONFIG, PIT,
+    PIT_IRQ, PortRange, RTC, RTC_IRQ, S5_SLP_TYP,
 };
 use acpi_tables::aml::{
     AddressSpace, AddressSpaceCacheable, Device, EISAName, IO, Name, Package, ResourceTemplate, Scope,
@@ -46,6 +46,8 @@ pub(super) fn dsdt() -> Vec<u8> {
         legacy_device("TIMR", "PNP0100", &[PIT], PIT_IRQ),
         legacy_device("RTC0", "PNP0B00", &[RTC], RTC_IRQ),
         legacy_device("KBD0", "PNP0303", &[I8042_DATA, I8042_COMMAND], I8042_IRQ),
+        // Linux warns of firmware that names a keyboard without the mouse port. Nothing is plugged in there.
+        legacy_device("AUX0", "PNP0F13", &[], I8042_AUXILIARY_IRQ),
         legacy_device("COM1", "PNP0501", &[COM1], COM1_IRQ),
     ];
     let mut body = soft_off();

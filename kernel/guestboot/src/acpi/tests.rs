@@ -171,8 +171,9 @@ fn devices_are_in_the_namespace() {
     let dsdt = found.at(u32_at(found.table(b"FACP"), 40).into());
     let has = |bytes: &[u8]| dsdt.windows(bytes.len()).any(|window| window == bytes);
     assert!(has(b"\x08_S5_\x12\x06\x04\x00\x00\x00\x00"), "{dsdt:x?}");
-    for device in ["PCI0", "TIMR", "RTC0", "KBD0", "COM1"] {
+    for device in ["PCI0", "TIMR", "RTC0", "KBD0", "AUX0", "COM1"] {
         assert!(has(device.as_bytes()), "{device}");
     }
+    assert!(has(&[0x22, 0x00, 1 << (12 - 8), 0x79, 0]), "AUX0: IRQ 12 and nothing else");
     assert!(has(&[0x47, 1, 0xf8, 0x03, 0xf8, 0x03, 1, 8, 0x22, 1 << 4, 0]), "COM1: 8 ports, IRQ 4");
 }
