@@ -47,6 +47,7 @@ pub fn power_off() -> ! {
             // SAFETY: PM1x_CNT with SLP_EN: the machine goes off and nothing else matters.
             unsafe { Port::<u16>::new(port).write(value) };
         }
+        settle();
     }
     println!("this machine cannot be switched off by software; halted");
     cpu::halt()
@@ -65,10 +66,16 @@ pub fn reset() -> ! {
     {
         // SAFETY: the machine resets and nothing else matters.
         unsafe { Port::<u8>::new(port).write(value) };
-        for _ in 0..10_000_000 {
-            core::hint::spin_loop();
-        }
+        settle();
     }
     println!("this machine cannot be reset by software; halted");
     cpu::halt()
+}
+
+/// Gives the machine time to do what a power port asks of it, which need not happen at once.
+fn settle() {
+    const TURNS: u32 = 10_000_000;
+    for _ in 0..TURNS {
+        core::hint::spin_loop();
+    }
 }
