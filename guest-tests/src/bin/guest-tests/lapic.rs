@@ -226,9 +226,11 @@ fn timer_rate_follows_divider() {
         time::spin_us(2_000);
         u64::from(u32::MAX - read(reg::CURRENT_COUNT))
     };
-    let (by_1, by_16) = (rate(DIVIDE_BY_1), rate(DIVIDE_BY_16));
+    // What an emulator or another process takes away makes a span longer, never shorter.
+    let best = |divide| (0..5).map(|_| rate(divide)).min().unwrap_or(0);
+    let (by_1, by_16) = (best(DIVIDE_BY_1), best(DIVIDE_BY_16));
     let ratio = by_1 * 10 / by_16.max(1);
-    expect!((100..260).contains(&ratio), "{by_1} counts undivided, {by_16} divided by 16");
+    expect!((130..190).contains(&ratio), "{by_1} counts undivided, {by_16} divided by 16");
 }
 
 fn needs_tsc_deadline() {

@@ -11,6 +11,7 @@ use runtime::memory::{self, write64};
 use runtime::{cpu_wrong, expect, expect_eq, guest_test, platform_wrong, skip};
 use x86defs::apic::{ApicBase, DEFAULT_BASE};
 use x86defs::control::Efer;
+use x86defs::event::Exception;
 use x86defs::msr::{self, MiscEnable};
 
 /// The first address that is not canonical, and the last but one that is.
@@ -103,12 +104,12 @@ fn mtrrs() {
 }
 
 /// RDMSR with known values in RAX and RDX; on a fault they must still be there.
-fn rdmsr_keeping_registers(number: u32) -> Result<u64, Fault> {
+fn rdmsr_keeping_registers(number: u64) -> Result<u64, Fault> {
     let result = catch(|| {
         let (low, high): (u64, u64);
         // SAFETY: reads no memory.
         unsafe {
-            asm!("rdmsr", in("rcx") u64::from(number) | MARK << 32, inout("rax") MARK => low,
+            asm!("rdmsr", in("rcx") number, inout("rax") MARK => low,
                 inout("rdx") !MARK => high, options(nomem, nostack))
         };
         high << 32 | low
@@ -142,8 +143,12 @@ fn unknown_numbers() {
         0xffff_ffff,
     ];
     for number in NUMBERS {
-        expect_gp("RDMSR of an unknown number", rdmsr_keeping_registers(number));
-        expect_gp("WRMSR of an unknown number", wrmsr(number, MARK));
+        for (what, fault) in
+            [("RDMSR", rdmsr_keeping_registers(number.into()).err()), ("WRMSR", wrmsr(number, MARK).err())]
+        {
+            let is_gp = fault.is_some_and(|f| f.is(Exception::GeneralProtection, 0));
+            expect!(is_gp, "{what} {number:#x}: {fault:x?}");
+        }
     }
 }
 
@@ -152,15 +157,23 @@ fn vendor_ranges() {
     platform_wrong!(QemuTcg, "unknown MSRs read as zero");
     // The first number of AMD's range and the first of the hypervisors'.
     if cpu::vendor() == Vendor::Intel {
-        expect_gp("RDMSR of AMD's first MSR", rdmsr_keeping_registers(msr::PERF_EVT_SEL0));
+        expect_gp("RDMSR of AMD's first MSR", rdmsr_keeping_registers(msr::PERF_EVT_SEL0.into()));
     }
     expect_gp("RDMSR of 0x40000000", rdmsr_keeping_registers(0x4000_0000));
     expect_gp("WRMSR of 0x40000000", wrmsr(0x4000_0000, 0));
 }
 
+guest_test!(upper_half_of_rcx_is_ignored);
+fn upper_half_of_rcx_is_ignored() {
+    cpu_wrong!(QemuTcg, "the MSR permission map is looked up by all of RCX");
+    let number = u64::from(msr::IA32_PAT) | MARK << 32;
+    expect_eq!(rdmsr_keeping_registers(number).ok(), Some(msr::PAT_RESET), "IA32_PAT");
+    expect_gp("RDMSR of an unknown number", rdmsr_keeping_registers(0x31 | MARK << 32));
+}
+
 guest_test!(rdmsr_clears_upper_halves);
 fn rdmsr_clears_upper_halves() {
-    let value = expect_ok("RDMSR", rdmsr_keeping_registers(msr::IA32_PAT));
+    let value = expect_ok("RDMSR", rdmsr_keeping_registers(msr::IA32_PAT.into()));
     expect_eq!(value, msr::PAT_RESET, "RDX << 32 | RAX");
 }
 
@@ -222,6 +235,13 @@ fn tsc_write() {
     // What a slow machine spends on a WRMSR and an exception frame.
     let slack = runtime::time::us(100_000);
     expect!((far..far + slack).contains(&after), "RDTSC {after:#x} after writing {far:#x}");
+}
+
+guest_test!(tsc_by_rdmsr);
+fn tsc_by_rdmsr() {
+    cpu_wrong!(QemuTcg, "RDMSR of the time-stamp counter reads zero");
+    let before = rdtsc();
     let read = expect_ok("RDMSR", rdmsr(msr::IA32_TIME_STAMP_COUNTER));
-    expect!((after..after + slack).contains(&read), "RDMSR {read:#x} after RDTSC {after:#x}");
+    let after = rdtsc();
+    expect!(before <= read && read <= after, "RDMSR {read:#x} between {before:#x} and {after:#x}");
 }
