@@ -64,7 +64,10 @@ fn decode(vcpu: &mut SvmVcpu) -> Exit {
             Exit::Undefined
         }
         code::RDPMC => Exit::Rdpmc,
-        code::INVALID => Exit::EntryFailed,
+        code::INVALID => {
+            vcpu.report_failed_checks();
+            Exit::EntryFailed
+        }
         other => Exit::Unknown(other),
     }
 }

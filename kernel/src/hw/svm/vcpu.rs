@@ -12,6 +12,7 @@ use x86defs::control::{Cr0, Cr4, Efer, Rflags};
 use x86defs::event::{Event, EventKind, Exception};
 use x86defs::gpr::{Gpr, Gprs};
 use x86defs::segment::{Attributes, DescriptorTable, Segment, SegmentName};
+use x86defs::svm::checks;
 use x86defs::svm::{
     Clean, ControlArea, INTERRUPT_SHADOW, Intercept3, SaveArea, SvmFeatures, TlbControl, VirtualInterrupt,
     Vmcb, VmcbSegment, event_field, exit_code,
@@ -91,6 +92,15 @@ impl SvmVcpu {
     #[inline(always)]
     pub(super) fn saves_next_rip(&self) -> bool {
         self.features.contains(SvmFeatures::NRIPS)
+    }
+
+    /// VMRUN has refused the VMCB: says on the console which check failed, by name.
+    #[cold]
+    pub(super) fn report_failed_checks(&self) {
+        crate::println!("VMRUN refused the VMCB; the checks that fail (APM 2, 15.5.1):");
+        // SAFETY: as in `control`.
+        let vmcb = unsafe { self.vmcb.as_ref() };
+        checks::check(vmcb, crate::cpu::physical_bits(), |failed| crate::println!("  {failed}"));
     }
 
     #[cold]

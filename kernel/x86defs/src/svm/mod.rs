@@ -2,6 +2,9 @@
 
 #![allow(missing_docs, reason = "bits, codes and fields carry the names that the manual defines")]
 
+pub mod checks;
+
+use crate::event::EventKind;
 use bitflags::bitflags;
 
 /// VM_CR: SVM disable and its lock (APM 2, 15.30.1).
@@ -150,6 +153,28 @@ pub mod event_field {
     pub const ERROR_CODE_VALID: u64 = 1 << 11;
     /// The field holds an event.
     pub const VALID: u64 = 1 << 31;
+}
+
+/// An event in the layout of EXITINTINFO and EVENTINJ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventField(pub u64);
+
+impl EventField {
+    /// Whether there is an event.
+    pub const fn is_valid(self) -> bool {
+        self.0 & event_field::VALID != 0
+    }
+
+    /// Whether VMRUN takes it: the type is not reserved, and an exception has a vector that exceptions have.
+    pub const fn is_legal(self) -> bool {
+        const EXCEPTION: u64 = EventKind::Exception as u64;
+        const NMI_VECTOR: u8 = 2;
+        match self.0 >> 8 & 7 {
+            0 | 2 | 4 => true,
+            EXCEPTION => self.0 as u8 != NMI_VECTOR && (self.0 as u8) < 32,
+            _ => false,
+        }
+    }
 }
 
 /// Exit codes (APM 2, appendix C). They are compared as 32 bits: some emulators do not sign-extend
