@@ -269,6 +269,9 @@ impl Session {
 const KNOWN_WARNINGS: &[(&str, &str)] = &[
     // The CPU model is too old for the microcode that it would need.
     ("qemu-svm", "Speculative Return Stack Overflow"),
+    // The emulated CPU is old, and its chipset has no such window.
+    ("bochs-vmx", "RETBleed: WARNING"),
+    ("bochs-vmx", "fail to add MMCONFIG information"),
     // The emulated CPU has no MSR that says so.
     ("bochs-svm", "TSC doesn't count with P0 frequency"),
 ];

@@ -105,6 +105,7 @@ impl Summary {
     }
 }
 
+/// What is printed of a report; a guest's control characters stay away from the terminal.
 fn lines(report: &Report) -> String {
     let (name, seconds) = (&report.name, report.time.as_secs_f64());
     match &report.outcome {
@@ -114,7 +115,7 @@ fn lines(report: &Report) -> String {
             let mut text = format!("FAIL  {name} ({seconds:.2} s): {reason}\n");
             let log: Vec<_> = log.lines().collect();
             for line in &log[log.len().saturating_sub(LOG_LINES)..] {
-                text += &format!("      | {line}\n");
+                text += &format!("      | {}\n", line.replace(|c: char| c.is_control() && c != '\t', ""));
             }
             text
         }
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_failure_shows_the_end_of_its_log() {
-        let log = (0..100).map(|n| format!("line {n}\n")).collect();
+        let log = (0..100).map(|n| format!("\u{1b}line {n}\n")).collect();
         let outcome = Outcome::Failed { reason: "broken".into(), log };
         let text = lines(&Report { name: "a/b".into(), time: Duration::from_millis(1500), outcome });
         assert!(text.starts_with("FAIL  a/b (1.50 s): broken\n      | line 60\n"));
