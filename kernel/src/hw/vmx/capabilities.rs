@@ -47,7 +47,7 @@ const EXIT: Wanted<ExitControls> = Wanted {
     required: ExitControls::HOST_ADDRESS_SPACE_SIZE
         .union(ExitControls::SAVE_DEBUG_CONTROLS)
         .union(ExitControls::LOAD_IA32_EFER),
-    desired: ExitControls::empty(),
+    desired: ExitControls::SAVE_PREEMPTION_TIMER,
 };
 
 const ENTRY: Wanted<EntryControls> = Wanted {

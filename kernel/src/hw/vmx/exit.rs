@@ -1,8 +1,9 @@
 //! From the raw exit to the handlers: the whole path on one screen.
 
+use super::capabilities::Capabilities;
 use super::instructions::vmread;
 use super::vcpu::VmxVcpu;
-use super::{Vmx, entry_failure, host_event};
+use super::{Vmx, entry_failure, host_event, setup};
 use crate::hw::Guest;
 use crate::run;
 use vmm::exit::{Access, Exit, Io, IoForm};
@@ -41,7 +42,7 @@ fn decode(vcpu: &mut VmxVcpu, reason: Reason) -> Option<Exit> {
         Reason::EXTERNAL_INTERRUPT => Exit::ExternalInterrupt,
         Reason::INTERRUPT_WINDOW | Reason::TPR_BELOW_THRESHOLD => Exit::InterruptWindow,
         Reason::NMI_WINDOW => Exit::NmiWindow,
-        Reason::PREEMPTION_TIMER => Exit::Slice,
+        Reason::PREEMPTION_TIMER => slice_over(),
         Reason::CR_ACCESS => control_register(CrAccess::from(vmread(vmcs::EXIT_QUALIFICATION))),
         Reason::MOV_DR => debug_register(MovDr(vmread(vmcs::EXIT_QUALIFICATION))),
         Reason::EXCEPTION_OR_NMI => return host_event::exception_or_nmi(vcpu),
@@ -100,6 +101,11 @@ fn ept_violation(vcpu: &mut VmxVcpu) -> Exit {
     access.set(Access::FETCH, violation.contains(EptViolation::FETCH));
     access.set(Access::PAGE_WALK, violation.is_page_walk());
     Exit::NestedFault(Gpa(vmread(vmcs::GUEST_PHYSICAL_ADDRESS)), access)
+}
+
+fn slice_over() -> Exit {
+    setup::start_slice(Capabilities::get());
+    Exit::Slice
 }
 
 fn control_register(access: CrAccess) -> Exit {

@@ -14,7 +14,7 @@ use x86defs::vmcs;
 use x86defs::vmx::{ActivityState, PinControls, SecondaryControls};
 use x86defs::{ept, msr};
 
-/// How long a guest may run without an exit before interrupts are looked for.
+/// How long a guest may run before interrupts are looked for.
 const SLICE_MS: u64 = 10;
 
 /// A guest could otherwise loop inside the CPU delivering the first two for ever; machine checks are the host's.
@@ -101,16 +101,20 @@ fn controls(capabilities: &Capabilities) {
     vmwrite(vmcs::VM_EXIT_MSR_LOAD_COUNT, 0);
     vmwrite(vmcs::VM_ENTRY_MSR_LOAD_COUNT, 0);
     vmwrite(vmcs::TPR_THRESHOLD, 0);
-    if capabilities.pin.contains(PinControls::ACTIVATE_PREEMPTION_TIMER) {
-        // Loaded at each entry: only a guest without exits sees it run out.
-        let ticks = (time::tsc_khz() * SLICE_MS) >> capabilities.misc.preemption_timer_shift();
-        vmwrite(vmcs::VMX_PREEMPTION_TIMER_VALUE, ticks as u32);
-    }
+    start_slice(capabilities);
     if capabilities.secondary.contains(SecondaryControls::ENABLE_ENCLS_EXITING) {
         vmwrite(vmcs::ENCLS_EXITING_BITMAP, u64::MAX);
     }
     if capabilities.secondary.contains(SecondaryControls::ENABLE_XSAVES) {
         vmwrite(vmcs::XSS_EXITING_BITMAP, 0);
+    }
+}
+
+/// Winds the preemption timer up. It stands still during exits, where the CPU can save it; else each entry winds it up.
+pub(super) fn start_slice(capabilities: &Capabilities) {
+    if capabilities.pin.contains(PinControls::ACTIVATE_PREEMPTION_TIMER) {
+        let ticks = (time::tsc_khz() * SLICE_MS) >> capabilities.misc.preemption_timer_shift();
+        vmwrite(vmcs::VMX_PREEMPTION_TIMER_VALUE, ticks as u32);
     }
 }
 
