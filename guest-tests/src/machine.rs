@@ -140,3 +140,20 @@ macro_rules! cpu_wrong {
         $crate::machine::excuse($crate::machine::get().cpu, $crate::machine::Maker::$maker, $why)
     };
 }
+
+/// Skips the test where the CPU that executes the guest's instructions is known to be wrong in guest mode (VMX
+/// non-root operation or an SVM guest) though it is right on the bare machine. With a vendor it is wrong there
+/// for CPUs of that vendor.
+#[macro_export]
+macro_rules! guest_mode_wrong {
+    ($maker:ident, $why:literal) => {
+        if !$crate::machine::get().reference {
+            $crate::cpu_wrong!($maker, $why)
+        }
+    };
+    ($maker:ident, $vendor:ident, $why:literal) => {
+        if $crate::cpu::vendor() == $crate::cpu::Vendor::$vendor {
+            $crate::guest_mode_wrong!($maker, $why)
+        }
+    };
+}

@@ -8,7 +8,7 @@ use runtime::gdt;
 use runtime::hw::lapic::{self, DIVIDE_BY_1, write};
 use runtime::interrupt::{self, Frame};
 use runtime::time;
-use runtime::{cpu, expect, expect_eq, guest_test};
+use runtime::{cpu, expect, expect_eq, guest_mode_wrong, guest_test};
 use x86defs::apic::reg;
 use x86defs::control::Rflags;
 use x86defs::event::Exception;
@@ -143,6 +143,19 @@ fn iret_restores_if() {
     let rflags = cpu::rflags();
     interrupt::disable();
     expect_eq!(rflags & Rflags::IF.bits(), 0, "RFLAGS.IF after IRET with IF=0");
+}
+
+guest_test!(timer_expires_while_disabled);
+fn timer_expires_while_disabled() {
+    guest_mode_wrong!(Bochs, "a host timer does not end a stay in a guest that has interrupts disabled");
+    arm_timer(20_000);
+    // No access that a hypervisor would notice: it has to come by itself.
+    time::spin_us(5_000);
+    expect!(lapic::has_vector(reg::IRR, VECTOR), "IRR {:#x}", lapic::read(lapic::word_of(reg::IRR, VECTOR)));
+    expect_eq!(interrupt::count(VECTOR), 0, "interrupts with IF=0");
+    interrupt::enable();
+    interrupt::disable();
+    expect_eq!(interrupt::count(VECTOR), 1, "interrupts");
 }
 
 guest_test!(many_halts);

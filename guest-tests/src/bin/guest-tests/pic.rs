@@ -11,11 +11,14 @@ use runtime::{expect, expect_eq, guest_test, platform_wrong};
 /// Counts of the PIT that make about a millisecond.
 const MILLISECOND: u16 = (pit::FREQUENCY / 1000) as u16;
 
-/// Lets one interrupt of the PIT become pending in the PIC.
+/// Lets one interrupt of the PIT become pending in the PIC, which is masked meanwhile. The CPU has interrupts
+/// enabled, since Bochs lets no host timer into a guest that has them disabled.
 fn make_irq_0_pending() {
     pic::set_mask(0xffff);
     pit::program(0, Mode::TerminalCount, MILLISECOND);
+    interrupt::enable();
     let pending = time::wait_us(20_000, || pic::irr() & 1 != 0);
+    interrupt::disable();
     expect!(pending, "IRR is {:#x} after the PIT's terminal count", pic::irr());
 }
 

@@ -59,10 +59,10 @@ fn read_back_status() {
 
 guest_test!(terminal_count_raises_output);
 fn terminal_count_raises_output() {
-    pit::program(0, Mode::TerminalCount, 2_000);
+    pit::program(0, Mode::TerminalCount, 20_000);
     pit::latch(0, false, true);
     expect_eq!(pit::read_status(0) & status::OUTPUT, 0, "output before terminal count");
-    let raised = time::wait_us(50_000, || {
+    let raised = time::wait_us(200_000, || {
         pit::latch(0, false, true);
         pit::read_status(0) & status::OUTPUT != 0
     });
