@@ -18,4 +18,5 @@ pub mod memory_map;
 pub mod modules;
 pub mod plan;
 pub mod platform;
+pub mod reset_vector;
 mod size;

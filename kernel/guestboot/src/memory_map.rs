@@ -5,7 +5,7 @@
 //! | 0 - 0x9fbff | RAM |
 //! | 0x9fc00 - 0x9ffff | RAM, reserved: the ACPI FACS, the one table that a guest writes |
 //! | 0xa0000 - 0xbffff | nothing: the VGA window, accesses trap and float to all ones |
-//! | 0xc0000 - 0xfffff | ROM, reserved: ACPI tables from 0xe0000 on, the rest is zero |
+//! | 0xc0000 - 0xfffff | ROM, reserved: ACPI tables from 0xe0000 on, the reset vector, the rest is zero |
 //! | 0x100000 - end of memory or 3 GiB | RAM |
 //! | 3 GiB - 4 GiB | nothing: I/O APIC, local APIC and PCI windows, accesses trap |
 //! | 4 GiB - | the rest of the RAM |

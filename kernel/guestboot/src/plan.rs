@@ -5,6 +5,7 @@ use crate::entry::EntryState;
 use crate::kernel_format::{KernelFormat, UnknownFormat, detect};
 use crate::linux::{self, LinuxError};
 use crate::memory_map::MemoryMap;
+use crate::reset_vector::reset_vector;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
@@ -74,11 +75,12 @@ impl fmt::Display for PlanError {
 
 impl core::error::Error for PlanError {}
 
-/// Lays a guest out: its kernel by the boot protocol that it speaks, and the ACPI tables.
+/// Lays a guest out: its kernel by the boot protocol that it speaks, and what the ROM holds.
 pub fn start_plan(guest: &Guest<'_>) -> Result<StartPlan, PlanError> {
     let mut plan = match detect(guest.kernel).map_err(PlanError::Format)? {
         KernelFormat::LinuxBzImage => linux::plan(guest).map_err(PlanError::Linux)?,
     };
     plan.copies.extend(acpi::tables(guest.cpus));
+    plan.copies.push(reset_vector());
     Ok(plan)
 }
