@@ -8,7 +8,7 @@ use crate::hw::{Backend, Missing};
 use crate::mem::stack::Stack;
 use crate::mem::{self, paging};
 use crate::{apic, config, console, cpu, machine, println, time, trap};
-use abi::boot::{BootInfo, MAGIC, VERSION};
+use abi::boot::{BOOT_STACK_SIZE, BOOT_STACK_TOP, BootInfo, MAGIC, VERSION};
 use guestboot::config::OnExit;
 use spin::Once;
 use x86defs::addr::{Hpa, Hva};
@@ -20,6 +20,8 @@ static BOOT: Once<&'static BootInfo> = Once::new();
 #[unsafe(no_mangle)]
 extern "C" fn kernel_entry(boot_info: u64) -> ! {
     console::init();
+    // Trap handlers look at the base of the current stack.
+    Stack::at(Hva(BOOT_STACK_TOP - BOOT_STACK_SIZE)).bind(&BOOTSTRAP_CPU);
     trap::init();
     println!("Gossamer {}", env!("CARGO_PKG_VERSION"));
     // SAFETY: the loader's promise: the structure lies in memory that it has reserved.

@@ -172,17 +172,36 @@ pub fn set_tsc_aux(value: u64) {
     unsafe { wrmsr_safe(MSR_TSC_AUX, value) };
 }
 
-/// CR4 bits that exist on this CPU, by CPUID; those that every 64-bit CPU has are included.
+/// CR4 bits that can be set on this CPU: those of every 64-bit CPU, and those that CPUID announces.
 pub fn supported_cr4() -> Cr4 {
-    let mut bits =
-        Cr4::all() - (Cr4::PKE | Cr4::CET | Cr4::PKS | Cr4::LA57 | Cr4::UMIP | Cr4::VMXE | Cr4::SMXE);
-    let leaf7 = cpuid(7, 0);
-    bits.set(Cr4::UMIP, leaf7.ecx & 1 << 2 != 0);
-    bits.set(Cr4::PKE, leaf7.ecx & 1 << 3 != 0);
-    bits.set(Cr4::CET, leaf7.ecx & 1 << 7 != 0 || leaf7.edx & 1 << 20 != 0);
-    bits.set(Cr4::LA57, leaf7.ecx & 1 << 16 != 0);
-    bits.set(Cr4::PKS, leaf7.ecx & 1 << 31 != 0);
-    bits
+    let every = Cr4::VME
+        | Cr4::PVI
+        | Cr4::TSD
+        | Cr4::DE
+        | Cr4::PSE
+        | Cr4::PAE
+        | Cr4::MCE
+        | Cr4::PGE
+        | Cr4::PCE
+        | Cr4::OSFXSR
+        | Cr4::OSXMMEXCPT;
+    let (leaf1, leaf7) = (cpuid(1, 0), cpuid(7, 0));
+    let announced = [
+        (Cr4::PCIDE, leaf1.ecx, 17),
+        (Cr4::OSXSAVE, leaf1.ecx, 26),
+        (Cr4::FSGSBASE, leaf7.ebx, 0),
+        (Cr4::SMEP, leaf7.ebx, 7),
+        (Cr4::SMAP, leaf7.ebx, 20),
+        (Cr4::UMIP, leaf7.ecx, 2),
+        (Cr4::PKE, leaf7.ecx, 3),
+        (Cr4::CET, leaf7.ecx, 7),
+        (Cr4::LA57, leaf7.ecx, 16),
+        (Cr4::PKS, leaf7.ecx, 31),
+    ];
+    announced
+        .into_iter()
+        .filter(|(_, register, bit)| register & 1 << bit != 0)
+        .fold(every, |all, (b, ..)| all | b)
 }
 
 /// Width of physical addresses in bits, as the guest has them, too.
@@ -208,7 +227,8 @@ pub fn microcode_revision() -> u32 {
 pub unsafe fn init() {
     let has_xsave = cpuid(1, 0).ecx & CPUID_XSAVE != 0;
     HAS_XSAVE.store(has_xsave, Ordering::Relaxed);
-    let mut cr4 = Cr4::OSFXSR | Cr4::OSXMMEXCPT;
+    // Without MCE a machine check would reset the machine without a word.
+    let mut cr4 = Cr4::OSFXSR | Cr4::OSXMMEXCPT | Cr4::MCE;
     cr4.set(Cr4::OSXSAVE, has_xsave);
     // SAFETY: these bits enable instructions that the host does not use itself.
     unsafe {

@@ -13,6 +13,8 @@ use x86defs::addr::Hpa;
 
 /// What a virtual CPU is made from; physical addresses are the host's.
 pub struct VcpuSetup {
+    /// Number of the virtual CPU on this machine, from 0: tells its translations from others'.
+    pub id: u32,
     /// Root of the nested page tables.
     pub nested_root: Hpa,
     /// Host TSC at which the guest's TSC reads zero.

@@ -51,11 +51,16 @@ pub fn direct(address: Hpa) -> NonNull<u8> {
 /// # Panics
 /// If there is none: a machine too small for the hypervisor. Guests cannot cause it.
 pub fn alloc_zeroed(bytes: usize, align: u64) -> Hpa {
-    let start = FREE.lock().take(bytes as u64, align).expect("not enough memory for the hypervisor itself");
+    try_alloc_zeroed(bytes, align).expect("not enough memory for the hypervisor itself")
+}
+
+/// As [`alloc_zeroed`], for what a virtual machine needs: it may be too much.
+pub fn try_alloc_zeroed(bytes: usize, align: u64) -> Option<Hpa> {
+    let start = FREE.lock().take(bytes as u64, align)?;
     OWN.fetch_add(bytes as u64, Ordering::Relaxed);
     // SAFETY: just taken, and the direct map covers all of it.
     unsafe { direct(Hpa(start)).as_ptr().write_bytes(0, bytes) };
-    Hpa(start)
+    Some(Hpa(start))
 }
 
 /// Gives memory of [`alloc_zeroed`] back.

@@ -4,6 +4,7 @@
 
 use super::paging;
 use crate::cpu::PerCpu;
+use abi::boot::{BOOT_STACK_SIZE, BOOT_STACK_TOP};
 use core::sync::atomic::{AtomicU64, Ordering};
 use x86defs::addr::Hva;
 
@@ -11,6 +12,8 @@ use x86defs::addr::Hva;
 pub const STACK_BYTES: usize = 64 << 10;
 /// Where stacks are mapped; every other slot is a guard.
 const STACKS: u64 = 0xffff_d000_0000_0000;
+
+const _: () = assert!(BOOT_STACK_SIZE == STACK_BYTES as u64 && BOOT_STACK_TOP % BOOT_STACK_SIZE == 0);
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 

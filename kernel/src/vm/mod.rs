@@ -1,5 +1,4 @@
 //! Building a virtual machine from its configuration, and taking it down.
-#![allow(unsafe_code, reason = "places a virtual CPU on its stack")]
 
 mod ram;
 mod tables;
@@ -108,6 +107,8 @@ pub fn build<B: Backend>(
         },
     );
     let mut hw = B::new_vcpu(&VcpuSetup {
+        // One runs at a time.
+        id: 0,
         nested_root: nested.root(),
         tsc_origin,
         allowed_cr4: cpuid.allowed_cr4().bits(),
@@ -159,6 +160,20 @@ fn map_nested<B: Backend>(ram: &Ram) -> Result<NestedTables<B::Format>, BuildErr
     Ok(nested)
 }
 
+/// MSRs in hardware that a reset clears; FS and GS base are the segments'.
+const ZERO_AFTER_RESET: [StateMsr; 10] = [
+    StateMsr::KernelGsBase,
+    StateMsr::Star,
+    StateMsr::Lstar,
+    StateMsr::Cstar,
+    StateMsr::Fmask,
+    StateMsr::SysenterCs,
+    StateMsr::SysenterEsp,
+    StateMsr::SysenterEip,
+    StateMsr::TscAux,
+    StateMsr::DebugCtl,
+];
+
 /// The architectural reset state, then what the boot protocol says.
 fn start_state(hw: &mut impl vmm::Vcpu, entry: &EntryState, signature: u32) {
     let reset = ResetState::new(ResetKind::Reset, signature, Cr0::empty());
@@ -170,6 +185,10 @@ fn start_state(hw: &mut impl vmm::Vcpu, entry: &EntryState, signature: u32) {
     hw.set_dr7(reset.dr7);
     hw.set_xcr0(XCR0_RESET);
     hw.set_state_msr(StateMsr::Pat, PAT_RESET);
+    for msr in ZERO_AFTER_RESET {
+        hw.set_state_msr(msr, 0);
+    }
+    hw.set_cr2(0);
     hw.set_cr4(entry.cr4);
     hw.set_cr3(entry.cr3.0);
     hw.set_efer(entry.efer);

@@ -18,7 +18,7 @@ fn entry(table: Hpa, index: usize) -> &'static AtomicU64 {
 
 impl TableMemory for HostTables {
     fn allocate(&mut self) -> Option<Hpa> {
-        Some(mem::alloc_zeroed(4096, 4096))
+        mem::try_alloc_zeroed(4096, 4096)
     }
     fn free(&mut self, table: Hpa) {
         // SAFETY: no entry refers to it, and no virtual CPU runs on these tables any more.

@@ -8,12 +8,12 @@ use vmm::Vcpu as _;
 use x86defs::addr::Hpa;
 use x86defs::control::Cr4;
 use x86defs::event::Exception;
-use x86defs::svm::{Clean, Intercept3, Intercept4, NP_ENABLE, SvmFeatures, TlbControl, VirtualInterrupt};
+use x86defs::svm::{Clean, Intercept3, Intercept4, NP_ENABLE, TlbControl, VirtualInterrupt};
 
 /// Size of the I/O permission map (APM 2, 15.10.1).
 const IOPM_BYTES: usize = 12 << 10;
 /// Size of the MSR permission map (15.11).
-const MSRPM_BYTES: usize = 8 << 10;
+pub(super) const MSRPM_BYTES: usize = 8 << 10;
 /// First MSR and byte offset of each part of the MSR permission map; a part covers 0x2000 MSRs, two bits each.
 const MSRPM_PARTS: [(u32, usize); 3] = [(0, 0), (0xc000_0000, 0x800), (0xc001_0000, 0x1000)];
 
@@ -50,20 +50,19 @@ const INTERCEPT_EXCEPTIONS: u32 = 1 << Exception::Debug as u32
     | 1 << Exception::MachineCheck as u32;
 
 /// Fills in the control area of a new virtual CPU.
-pub(super) fn initialise(vcpu: &mut SvmVcpu, setup: &VcpuSetup, iopm: Hpa, asid: u32) {
-    let trap_cr4 = vcpu.features.contains(SvmFeatures::DECODE_ASSISTS)
-        && crate::cpu::supported_cr4() & !(Cr4::from_bits_retain(setup.allowed_cr4)) != Cr4::empty();
+pub(super) fn initialise(vcpu: &mut SvmVcpu, setup: &VcpuSetup, iopm: Hpa) {
+    let trap_cr4 = !Cr4::from_bits_retain(setup.allowed_cr4).contains(crate::cpu::supported_cr4());
     let tsc_offset = setup.tsc_origin.wrapping_neg();
     let control = vcpu.control_mut(Clean::all());
     control.intercept3 = INTERCEPT3;
     control.intercept4 = INTERCEPT4;
     control.intercept_exceptions = INTERCEPT_EXCEPTIONS;
-    // Every CPU that has a CR4 feature which is not offered (PKE, CET) has decode assists, too.
     control.intercept_cr_writes = if trap_cr4 { 1 << 4 } else { 0 };
     control.iopm_base_pa = iopm.0;
     control.msrpm_base_pa = msr_permission_map().0;
     control.tsc_offset = tsc_offset;
-    control.guest_asid = asid;
+    // 0 is the host's; whoever had this one before is flushed at the first entry.
+    control.guest_asid = setup.id + 1;
     control.tlb_control = TlbControl::All as u32;
     control.v_int = VirtualInterrupt::V_INTR_MASKING;
     control.np_enable = NP_ENABLE;

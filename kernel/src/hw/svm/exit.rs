@@ -1,7 +1,7 @@
 //! From the raw exit to the handlers: the whole path on one screen.
 
 use super::vcpu::SvmVcpu;
-use super::{Svm, next_rip};
+use super::{Svm, older_cpus};
 use crate::hw::Guest;
 use crate::run;
 use vmm::exit::{Access, Exit, Io, IoForm};
@@ -17,8 +17,8 @@ pub(super) extern "C" fn svm_exit<const PROFILED: bool>(guest: &mut Guest<Svm>) 
 #[inline(always)]
 fn handle(guest: &mut Guest<Svm>) {
     guest.hw.after_exit();
-    if !guest.hw.saves_next_rip() {
-        next_rip::supply(&mut guest.hw, guest.state.vm.memory());
+    if !guest.hw.tells_everything() {
+        older_cpus::supply(&mut guest.hw, guest.state.vm.memory());
     }
     let exit = decode(&mut guest.hw);
     vmm::exits::handle(&mut guest.hw, &mut guest.state, exit);
@@ -51,8 +51,6 @@ fn decode(vcpu: &mut SvmVcpu) -> Exit {
         code::INVD | code::WBINVD => Exit::CacheFlush,
         code::PAUSE => Exit::Pause,
         code::SHUTDOWN => Exit::TripleFault,
-        code::TASK_SWITCH => Exit::TaskSwitch,
-        // Without decode assists CR4 is not intercepted; see `controls`.
         c @ code::CR0_WRITE..=code::CR15_WRITE if control.exitinfo1 & MOV_CR_VALID != 0 => {
             Exit::WriteCr((c - code::CR0_WRITE) as u8, Gpr::from_number(control.exitinfo1 as u8))
         }
@@ -65,7 +63,7 @@ fn decode(vcpu: &mut SvmVcpu) -> Exit {
         }
         code::RDPMC => Exit::Rdpmc,
         code::INVALID => {
-            vcpu.report_failed_checks();
+            super::report_failed_checks(vcpu);
             Exit::EntryFailed
         }
         other => Exit::Unknown(other),

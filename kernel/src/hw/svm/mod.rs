@@ -8,17 +8,18 @@
 mod controls;
 mod entry;
 mod exit;
-mod next_rip;
 mod npt;
+mod older_cpus;
 mod vcpu;
 
 use super::{Backend, Guest, Missing, VcpuSetup};
 use crate::{cpu, mem, trap};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use vmm::Vcpu as _;
 use x86defs::addr::Hpa;
 use x86defs::control::Efer;
 use x86defs::msr::{DE_CFG, DeCfg};
+use x86defs::svm::checks;
 use x86defs::svm::{MSR_VM_CR, MSR_VM_HSAVE_PA, SvmFeatures, VM_CR_LOCK, VM_CR_SVMDIS};
 
 /// CPUID Fn8000_0001 ECX: the CPU knows SVM.
@@ -31,8 +32,6 @@ pub struct Svm;
 static IOPM: AtomicU64 = AtomicU64::new(0);
 /// The host's EFER.
 static HOST_EFER: AtomicU64 = AtomicU64::new(0);
-/// Address-space identifiers; 0 is the host's.
-static NEXT_ASID: AtomicU32 = AtomicU32::new(1);
 
 /// Guests read in DE_CFG that LFENCE is serialising, which is a choice of the host's on older CPUs.
 fn serialise_lfence() {
@@ -40,6 +39,13 @@ fn serialise_lfence() {
         // SAFETY: the bit only makes LFENCE wait for older instructions.
         unsafe { cpu::wrmsr_safe(DE_CFG, value | DeCfg::LFENCE_SERIALIZE.bits()) };
     }
+}
+
+/// VMRUN has refused the VMCB: says on the console which check fails, by name.
+#[cold]
+fn report_failed_checks(vcpu: &vcpu::SvmVcpu) {
+    crate::println!("VMRUN refused the VMCB; the checks that fail (APM 2, 15.5.1):");
+    checks::check(vcpu.vmcb(), cpu::physical_bits(), |failed| crate::println!("  {failed}"));
 }
 
 fn features() -> SvmFeatures {
@@ -115,12 +121,7 @@ impl Backend for Svm {
     fn new_vcpu(setup: &VcpuSetup) -> Self::Vcpu {
         let vmcb_pa: Hpa = mem::alloc_zeroed(4096, 4096);
         let mut vcpu = vcpu::SvmVcpu::new(vmcb_pa, features());
-        controls::initialise(
-            &mut vcpu,
-            setup,
-            Hpa(IOPM.load(Ordering::Relaxed)),
-            NEXT_ASID.fetch_add(1, Ordering::Relaxed),
-        );
+        controls::initialise(&mut vcpu, setup, Hpa(IOPM.load(Ordering::Relaxed)));
         vcpu.set_efer(Efer::empty());
         vcpu
     }

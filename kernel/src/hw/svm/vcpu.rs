@@ -4,6 +4,7 @@
 //! fetched by VMSAVE when a handler asks, and never on a light exit.
 #![allow(unsafe_code, reason = "the VMCB is shared with the CPU; VMLOAD, VMSAVE, XSETBV")]
 
+use super::controls;
 use crate::mem;
 use core::ptr::NonNull;
 use vmm::vcpu::{StateMsr, Vcpu, Window};
@@ -12,7 +13,6 @@ use x86defs::control::{Cr0, Cr4, Efer, Rflags};
 use x86defs::event::{Event, EventKind, Exception};
 use x86defs::gpr::{Gpr, Gprs};
 use x86defs::segment::{Attributes, DescriptorTable, Segment, SegmentName};
-use x86defs::svm::checks;
 use x86defs::svm::{
     Clean, ControlArea, INTERRUPT_SHADOW, Intercept3, SaveArea, SvmFeatures, TlbControl, VirtualInterrupt,
     Vmcb, VmcbSegment, event_field, exit_code,
@@ -20,6 +20,9 @@ use x86defs::svm::{
 
 /// DR6.BS: a single step (SDM 3, 18.2.3).
 const DR6_BS: u64 = 1 << 14;
+
+/// The bit of CR8 in the vector of intercepted control-register writes.
+const INTERCEPT_CR8: u16 = 1 << 8;
 
 /// A virtual CPU; its first field is filled by the exit stub.
 #[repr(C)]
@@ -33,7 +36,19 @@ pub struct SvmVcpu {
     /// Its VMLOAD state is in the CPU.
     pub(super) resident: bool,
     interrupt_window: bool,
-    tpr_threshold: u8,
+    /// An interrupt waits for a lower CR8.
+    waits_for_tpr: bool,
+}
+
+impl Drop for SvmVcpu {
+    fn drop(&mut self) {
+        let msr_map = Hpa(self.control().msrpm_base_pa);
+        // SAFETY: this virtual CPU runs nowhere any more, and nobody else refers to its pages.
+        unsafe {
+            mem::free(msr_map, controls::MSRPM_BYTES);
+            mem::free(Hpa(self.vmcb_pa), size_of::<Vmcb>());
+        }
+    }
 }
 
 impl SvmVcpu {
@@ -47,7 +62,7 @@ impl SvmVcpu {
             nmi_blocked: false,
             resident: false,
             interrupt_window: false,
-            tpr_threshold: 0,
+            waits_for_tpr: false,
         }
     }
 
@@ -90,17 +105,15 @@ impl SvmVcpu {
     }
 
     #[inline(always)]
-    pub(super) fn saves_next_rip(&self) -> bool {
-        self.features.contains(SvmFeatures::NRIPS)
+    /// Whether the CPU saves nRIP and decodes what is needed; else `older_cpus` does.
+    pub(super) fn tells_everything(&self) -> bool {
+        self.features.contains(SvmFeatures::NRIPS.union(SvmFeatures::DECODE_ASSISTS))
     }
 
-    /// VMRUN has refused the VMCB: says on the console which check failed, by name.
-    #[cold]
-    pub(super) fn report_failed_checks(&self) {
-        crate::println!("VMRUN refused the VMCB; the checks that fail (APM 2, 15.5.1):");
+    /// The whole VMCB.
+    pub(super) fn vmcb(&self) -> &Vmcb {
         // SAFETY: as in `control`.
-        let vmcb = unsafe { self.vmcb.as_ref() };
-        checks::check(vmcb, crate::cpu::physical_bits(), |failed| crate::println!("  {failed}"));
+        unsafe { self.vmcb.as_ref() }
     }
 
     #[cold]
@@ -131,6 +144,14 @@ impl SvmVcpu {
     pub(super) fn vmload(&self) {
         // SAFETY: the page is this vCPU's VMCB; the host uses none of what VMLOAD replaces (hw::svm).
         unsafe { core::arch::asm!("vmload rax", in("rax") self.vmcb_pa, options(nostack, preserves_flags)) };
+    }
+
+    /// MOV to CR8 is intercepted only while an interrupt waits for it; and while a window is open, since QEMU 7.2
+    /// aborts when a guest writes CR8 with V_IRQ set.
+    fn update_cr8_intercept(&mut self) {
+        let wanted = self.waits_for_tpr || self.interrupt_window;
+        let writes = &mut self.control_mut(Clean::I).intercept_cr_writes;
+        *writes = *writes & !INTERCEPT_CR8 | if wanted { INTERCEPT_CR8 } else { 0 };
     }
 
     fn lives_in_cpu(name: SegmentName) -> bool {
@@ -181,19 +202,6 @@ impl SvmVcpu {
             StateMsr::DebugCtl => &mut save.dbgctl,
             StateMsr::TscAux => unreachable!("TSC_AUX is not in the VMCB"),
         }
-    }
-
-    /// Arms or disarms the virtual interrupt that makes the CPU exit when the guest could take one.
-    fn update_window(&mut self) {
-        let open = self.interrupt_window;
-        let class = self.tpr_threshold;
-        let armed = open || class != 0;
-        let control = self.control_mut(Clean::I | Clean::TPR);
-        control.intercept3.set(Intercept3::VINTR, armed);
-        control.v_int.set(VirtualInterrupt::V_IRQ, armed);
-        control.v_int.set(VirtualInterrupt::V_IGN_TPR, open);
-        control.v_int.remove(VirtualInterrupt::V_INTR_PRIO);
-        control.v_int |= VirtualInterrupt::from_bits_retain(u64::from(class) << 16);
     }
 }
 
@@ -435,16 +443,22 @@ impl Vcpu for SvmVcpu {
         match window {
             Window::Interrupt if open != self.interrupt_window => {
                 self.interrupt_window = open;
-                self.update_window();
+                // A virtual interrupt that TPR does not hold back exits when the guest could take it.
+                let control = self.control_mut(Clean::I | Clean::TPR);
+                control.intercept3.set(Intercept3::VINTR, open);
+                control.v_int.set(VirtualInterrupt::V_IRQ, open);
+                control.v_int.set(VirtualInterrupt::V_IGN_TPR, open);
+                self.update_cr8_intercept();
             }
             // The IRET intercept, set when an NMI is delivered, is the NMI window.
             Window::Interrupt | Window::Nmi => {}
         }
     }
     fn set_tpr_threshold(&mut self, class: u8) {
-        if class != self.tpr_threshold {
-            self.tpr_threshold = class;
-            self.update_window();
+        let waits = class != 0;
+        if waits != self.waits_for_tpr {
+            self.waits_for_tpr = waits;
+            self.update_cr8_intercept();
         }
     }
 

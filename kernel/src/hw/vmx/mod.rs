@@ -19,7 +19,6 @@ mod vcpu;
 use super::{Backend, Guest, Missing, VcpuSetup};
 use crate::cpu;
 use capabilities::Capabilities;
-use core::sync::atomic::{AtomicU16, Ordering};
 use vmm::cpuid::Offered;
 use x86_64::registers::control::{Cr0, Cr4};
 use x86defs::control::{Cr4 as Cr4Bits, Efer};
@@ -31,9 +30,6 @@ const CPUID_VMX: u32 = 1 << 5;
 
 /// The backend.
 pub struct Vmx;
-
-/// Virtual-processor identifiers; 0 is the host's.
-static NEXT_VPID: AtomicU16 = AtomicU16::new(1);
 
 /// IA32_FEATURE_CONTROL; the CPU is known to have VMX, and so this MSR.
 fn feature_control() -> FeatureControl {
@@ -107,7 +103,8 @@ impl Backend for Vmx {
     }
 
     fn new_vcpu(setup: &VcpuSetup) -> Self::Vcpu {
-        vcpu::VmxVcpu::new(setup, NEXT_VPID.fetch_add(1, Ordering::Relaxed))
+        // VPID 0 is the host's; translations of whoever had this one before are dropped by INVEPT.
+        vcpu::VmxVcpu::new(setup, setup.id as u16 + 1)
     }
 
     unsafe fn enter<const PROFILED: bool>(guest: *mut Guest<Self>) -> ! {

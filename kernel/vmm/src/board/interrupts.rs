@@ -51,7 +51,7 @@ impl Board {
             LapicEffect::Deadline => port.alert(hazard::TIMER),
             LapicEffect::Address => port.mailbox.publish(lapic.address()),
         }
-        if lapic.next_interrupt().is_some() || lapic.ext_int_pending() {
+        if lapic.has_request() || lapic.ext_int_pending() {
             port.alert(hazard::EVENT);
         }
     }

@@ -27,7 +27,10 @@ pub fn handle<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, exit: Exit) {
         Exit::NestedFault(at, access) => mmio::access(vcpu, state, at, access),
         Exit::Hlt => instructions::hlt(vcpu, state),
         Exit::Hypercall => instructions::hypercall(vcpu),
-        Exit::ExternalInterrupt | Exit::Slice => state.port.alert(hazard::HOST_INTERRUPT),
+        // A host NMI stays pending while SVM's GIF is clear: it has to be let in, too.
+        Exit::ExternalInterrupt | Exit::HostNmi | Exit::Init | Exit::Slice => {
+            state.port.alert(hazard::HOST_INTERRUPT);
+        }
         Exit::InterruptWindow => window(vcpu, state, Window::Interrupt),
         Exit::NmiWindow => window(vcpu, state, Window::Nmi),
         Exit::CacheFlush | Exit::Pause => vcpu.skip(),
@@ -40,8 +43,6 @@ pub fn handle<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, exit: Exit) {
         Exit::Exception(vector, error_code) => exception::reflect(vcpu, state, vector, error_code),
         Exit::Undefined => vcpu.inject(Event::UD),
         Exit::Rdpmc => vcpu.inject(Event::GP0),
-        // The host has survived it; there is nothing for the guest in it.
-        Exit::HostNmi | Exit::Init => {}
         Exit::TripleFault => state.stop(StopReason::TripleFault),
         Exit::TaskSwitch | Exit::EntryFailed | Exit::Unknown(_) => unsupported(vcpu, state, exit),
     }

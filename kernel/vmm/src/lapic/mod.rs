@@ -169,6 +169,11 @@ impl Lapic {
         (vector >> 4 > self.ppr >> 4 && self.mode != ApicMode::Disabled).then_some(vector)
     }
 
+    /// Whether an interrupt waits that no other in service holds back; TPR still may.
+    pub fn has_request(&self) -> bool {
+        self.irr.highest().is_some_and(|vector| vector >> 4 > self.in_service >> 4)
+    }
+
     /// The vector that [`Lapic::next_interrupt`] named is being delivered.
     pub fn acknowledge(&mut self, vector: u8) {
         self.irr.remove(vector);
