@@ -110,10 +110,10 @@ pub fn restore() {
         println!("cannot restore control registers: {fault}");
     }
     memory::reset();
-    pic::reset();
+    pic::init();
     pit::reset();
     ioapic::mask_all();
-    lapic::reset();
+    lapic::init();
     serial::init();
 }
 

@@ -26,8 +26,6 @@ pub const OCW2_SPECIFIC_EOI: u8 = 3 << 5;
 const OCW3: u8 = 1 << 3;
 const OCW3_READ_IRR: u8 = 2;
 const OCW3_READ_ISR: u8 = 3;
-/// Line whose vector a spurious interrupt takes.
-pub const SPURIOUS: u8 = 7;
 
 /// Initialisation words for both, with every line masked.
 pub fn init() {
@@ -38,11 +36,6 @@ pub fn init() {
         outb(port + DATA, ICW4_8086);
     }
     set_mask(0xffff);
-}
-
-/// Both controllers without pending interrupts, every line masked.
-pub fn reset() {
-    init();
 }
 
 /// The masks, slave in the high byte.

@@ -118,20 +118,21 @@ fn edge_level_registers() {
     expect_eq!(level, 0x20, "ELCR1 after making line 5 level");
 }
 
-guest_test!(spurious_interrupt);
-fn spurious_interrupt() {
-    // The request goes away between the CPU's notice and its acknowledgement: line 7 answers, with nothing
-    // in service. A level line that is lowered in time does it.
+guest_test!(initialisation_drops_edges);
+fn initialisation_drops_edges() {
     lapic::virtual_wire();
     make_irq_0_pending();
-    // Mode 0's output falls when the mode is set again, and the latched edge goes with a re-initialisation.
+    // The line goes low with the PIT's mode, and ICW1 forgets the edge (8259A data sheet, "Initialization").
     pic::unmask_only(pit::IRQ);
     pit::set_mode(0, Mode::TerminalCount);
-    pic::reset();
+    pic::init();
+    expect_eq!(pic::irr() & 1, 0, "IRR bit of line 0");
+    expect_eq!(pic::mask(), 0xffff, "mask");
+    pic::unmask_only(pit::IRQ);
     interrupt::enable();
     interrupt::disable();
-    expect_eq!(interrupt::count(pic::vector(pit::IRQ)), 0, "interrupts after ICW1 dropped the edge");
-    let spurious = interrupt::count(pic::vector(pic::SPURIOUS));
-    expect!(spurious <= 1, "{spurious} interrupts on line 7");
-    expect_eq!(pic::isr(), 0, "in-service register");
+    expect_eq!(interrupt::count(pic::vector(pit::IRQ)), 0, "interrupts");
+    // An interrupt that went away in the middle of its acknowledgement may take line 7's vector; it is not in
+    // service then.
+    expect_eq!(pic::isr(), 0, "in-service registers");
 }
