@@ -113,7 +113,7 @@ pub fn restore() {
     pic::init();
     pit::reset();
     ioapic::mask_all();
-    lapic::init();
+    lapic::reset();
     serial::init();
 }
 
