@@ -99,10 +99,10 @@ pub fn hypervisor_signature() -> Option<[u8; 12]> {
 /// interrupts disabled and masked everywhere, no handlers, timers stopped.
 pub fn restore() {
     interrupt::reset();
-    // Every value was valid when the guest started, so that a fault here ends the guest with a report.
+    // Every value is valid, so that a fault here is worth a line. CR8 follows the TPR below: QEMU may fail on MOV
+    // to CR8 in an SVM guest.
     let restored = cpu::set_cr0(CR0 | Cr0::PG)
         .and_then(|()| cpu::set_cr4(CR4 | Cr4::PAE))
-        .and_then(|()| cpu::set_cr8(0))
         .and_then(|()| cpu::wrmsr(msr::EFER, (EFER - Efer::LMA).bits()))
         .and_then(|()| cpu::wrmsr(msr::IA32_PAT, msr::PAT_RESET))
         .and_then(|()| cpu::set_dr7(reset::DR7_RESET));

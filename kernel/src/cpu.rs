@@ -174,9 +174,7 @@ pub fn set_tsc_aux(value: u64) {
 
 /// CR4 bits that can be set on this CPU: those of every 64-bit CPU, and those that CPUID announces.
 pub fn supported_cr4() -> Cr4 {
-    let every = Cr4::VME
-        | Cr4::PVI
-        | Cr4::TSD
+    let every = Cr4::TSD
         | Cr4::DE
         | Cr4::PSE
         | Cr4::PAE
@@ -187,6 +185,7 @@ pub fn supported_cr4() -> Cr4 {
         | Cr4::OSXMMEXCPT;
     let (leaf1, leaf7) = (cpuid(1, 0), cpuid(7, 0));
     let announced = [
+        (Cr4::VME | Cr4::PVI, leaf1.edx, 1),
         (Cr4::PCIDE, leaf1.ecx, 17),
         (Cr4::OSXSAVE, leaf1.ecx, 26),
         (Cr4::FSGSBASE, leaf7.ebx, 0),
