@@ -65,10 +65,11 @@ impl Drop for Group {
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A new folder in `parent` whose name begins with `purpose`.
+    /// A new folder in `parent` whose name begins with `purpose`. What a killed xtask has left there goes.
     pub fn new(parent: &Path, purpose: &str) -> Result<Self> {
+        remove_orphans(parent);
         let folder = tempfile::Builder::new()
-            .prefix(&format!("{purpose}-"))
+            .prefix(&format!("{purpose}-{}-", std::process::id()))
             .tempdir_in(parent)
             .with_context(|| format!("cannot make a scratch folder in {}", parent.display()))?
             .keep();
@@ -106,6 +107,18 @@ impl Drop for TerminalMode {
     fn drop(&mut self) {
         if let Some(saved) = pending().terminal.take() {
             restore(&saved);
+        }
+    }
+}
+
+/// Removes scratch folders whose process, the second part of the name, is gone.
+fn remove_orphans(parent: &Path) {
+    for folder in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = folder.file_name().to_string_lossy().into_owned();
+        let owner = name.split('-').nth(1).and_then(|pid| pid.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // Another xtask may be doing the same.
+            drop(std::fs::remove_dir_all(folder.path()));
         }
     }
 }
