@@ -250,7 +250,7 @@ fn timer_tsc_deadline() {
     needs_tsc_deadline();
     interrupt::handle(VECTOR, lapic::acknowledge);
     write(reg::LVT_TIMER, u32::from(VECTOR) | lapic::TSC_DEADLINE);
-    let deadline = rdtsc() + time::us(500);
+    let deadline = rdtsc() + time::us(20_000);
     expect_ok("WRMSR", wrmsr(msr::IA32_TSC_DEADLINE, deadline));
     expect_eq!(rdmsr(msr::IA32_TSC_DEADLINE).ok(), Some(deadline), "IA32_TSC_DEADLINE while armed");
     interrupt::enable();
