@@ -21,7 +21,8 @@ use x86defs::apic::DeliveryMode;
 
 /// Number of interrupt inputs.
 pub const PINS: usize = 24;
-/// Registers are 32 bits wide; narrower accesses read the bytes they name and write nothing.
+/// Registers are 32 bits wide; narrower accesses read the bytes they name, and write
+/// nothing but the one byte of IOREGSEL.
 pub const MAX_WIDTH: u8 = 4;
 
 /// An interrupt message to local APICs.
@@ -68,10 +69,11 @@ impl IoApic {
         value >> (8 * (offset & 3))
     }
 
-    /// Writes a register. Only a whole aligned register is written.
+    /// Writes a register. IOREGSEL has one byte, which any width reaches; of the others only the whole register is
+    /// written.
     pub fn write(&mut self, offset: u16, width: u8, value: u32) -> Messages {
         match (offset, width) {
-            (IOREGSEL, MAX_WIDTH) => self.select = value as u8,
+            (IOREGSEL, _) => self.select = value as u8,
             (IOWIN, MAX_WIDTH) => return self.write_selected(value),
             (EOIR, MAX_WIDTH) => return self.eoi(value as u8),
             _ => {}

@@ -113,9 +113,16 @@ fn external_interrupts_are_edges_and_reserved_modes_are_silent() {
 #[test]
 fn only_whole_registers_are_written() {
     let mut ioapic = IoApic::new(0);
-    ioapic.write(IOREGSEL, 1, 1);
     ioapic.write(IOREGSEL + 1, 4, 1);
     assert_eq!(ioapic.read(IOREGSEL), 0);
+    for width in [1, 2, 4] {
+        let index = 0x10 + 2 * u32::from(width);
+        ioapic.write(IOREGSEL, width, 0xff00 | index);
+        assert_eq!(ioapic.read(IOREGSEL), index, "IOREGSEL is one byte in {width}");
+        ioapic.write(IOWIN, 4, 0x1_0042);
+        ioapic.write(IOWIN, width.min(2), 0x1_0099);
+        assert_eq!(ioapic.read(IOWIN), 0x1_0042);
+    }
     select(&mut ioapic, IOAPICVER);
     assert_eq!(ioapic.read(IOWIN + 2) as u8, 0x17);
     assert_eq!(ioapic.read(0x20), u32::MAX);
