@@ -10,11 +10,18 @@ use std::path::Path;
 
 /// Address space that QEMU needs besides the machine's memory: translated code, libraries, stacks.
 const OVERHEAD: u64 = 4 << 30;
+/// One tick is one instruction. Chance and the time of day would make runs differ: RDRAND decides where Linux
+/// lies.
+const COUNTING: [&str; 6] =
+    ["-icount", "shift=0,sleep=off", "-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"];
 /// Asks QEMU's machine protocol (QMP) for events.
 const PROTOCOL_START: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n";
 /// Reasons in its SHUTDOWN event (QEMU, qapi/run-state.json).
 const GUEST_SHUTDOWN: &str = "\"guest-shutdown\"";
 const GUEST_RESET: &str = "\"guest-reset\"";
+
+/// The image in the scratch folder. QEMU puts this in front of its command line; a folder marks it as a file.
+const IMAGE: &str = "./image";
 
 /// A machine of QEMU.
 pub struct Qemu {
@@ -59,7 +66,7 @@ impl Qemu {
         .map(str::to_owned)
         .into();
         if boot.counting {
-            arguments.extend(["-icount", "shift=0,sleep=off"].map(str::to_owned));
+            arguments.extend(COUNTING.map(str::to_owned));
         }
         arguments.extend(payload(&boot.payload, scratch)?);
         Ok(arguments)
@@ -109,8 +116,8 @@ impl Machine for Qemu {
 fn payload(payload: &Payload, scratch: &Path) -> Result<Vec<String>> {
     match payload {
         Payload::Multiboot { image, cmdline, modules, .. } => {
-            link(image, &scratch.join("image"))?;
-            let mut arguments = vec!["-kernel".into(), "image".into(), "-append".into(), cmdline.clone()];
+            link(image, &scratch.join(IMAGE))?;
+            let mut arguments = vec!["-kernel".into(), IMAGE.into(), "-append".into(), cmdline.clone()];
             if !modules.is_empty() {
                 let list: Result<Vec<_>> = modules.iter().map(|module| place(module, scratch)).collect();
                 arguments.extend(["-initrd".into(), list?.join(",")]);
@@ -118,8 +125,8 @@ fn payload(payload: &Payload, scratch: &Path) -> Result<Vec<String>> {
             Ok(arguments)
         }
         Payload::Linux { kernel, initrd, cmdline } => {
-            link(kernel, &scratch.join("image"))?;
-            let mut arguments = vec!["-kernel".into(), "image".into(), "-append".into(), cmdline.clone()];
+            link(kernel, &scratch.join(IMAGE))?;
+            let mut arguments = vec!["-kernel".into(), IMAGE.into(), "-append".into(), cmdline.clone()];
             if let Some(initrd) = initrd {
                 link(initrd, &scratch.join("initrd"))?;
                 arguments.extend(["-initrd".into(), "initrd".into()]);

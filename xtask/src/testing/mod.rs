@@ -7,6 +7,7 @@ pub mod host;
 pub mod image_tests;
 pub mod junit;
 pub mod linux;
+pub mod linux_life;
 pub mod refused;
 pub mod repeated;
 mod reporter;

@@ -10,6 +10,7 @@ use crate::testing::guest_tests::GuestTestSuite;
 use crate::testing::host::HostTests;
 use crate::testing::image_tests::ImageTests;
 use crate::testing::linux::{Installer, LinuxBoot};
+use crate::testing::linux_life::LinuxLife;
 use crate::testing::refused::Refused;
 use crate::testing::repeated::RepeatedBoots;
 use crate::testing::{Filter, Reporter, Subjects, Suite, junit, run_all};
@@ -136,6 +137,7 @@ fn long_suites(machines: &[String]) -> Vec<Box<dyn Suite>> {
         suites.push(Box::new(RepeatedBoots::new(FASTEST)));
         suites.push(Box::new(LinuxBoot::hosted(FASTEST, Distribution::Generic)));
         suites.push(Box::new(Installer::hosted(FASTEST)));
+        suites.push(Box::new(LinuxLife::hosted(FASTEST)));
         suites.push(Box::new(CostTests));
     }
     suites
