@@ -100,7 +100,7 @@ pub fn arm(deadline: u64) {
         0
     } else {
         let tsc = deadline.saturating_sub(cpu::rdtsc());
-        let ticks = u128::from(tsc) * u128::from(TIMER_PER_TSC.load(Ordering::Relaxed)) >> 32;
+        let ticks = (u128::from(tsc) * u128::from(TIMER_PER_TSC.load(Ordering::Relaxed))) >> 32;
         // Too early is harmless: whoever wakes finds nothing due and arms again.
         ticks.clamp(1, u32::MAX.into()) as u32
     };

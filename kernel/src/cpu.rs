@@ -237,9 +237,8 @@ pub unsafe fn init() {
         // Floating point is the guests': it must neither trap nor be emulated.
         x86_64::registers::control::Cr0::update(|flags| {
             use x86_64::registers::control::Cr0Flags as F;
-            *flags = *flags - F::EMULATE_COPROCESSOR - F::TASK_SWITCHED
-                | F::MONITOR_COPROCESSOR
-                | F::NUMERIC_ERROR;
+            *flags -= F::EMULATE_COPROCESSOR | F::TASK_SWITCHED;
+            *flags |= F::MONITOR_COPROCESSOR | F::NUMERIC_ERROR;
         });
     }
 }

@@ -97,7 +97,7 @@ fn map_image(tables: &mut OffsetPageTable<'_>, physical: u64) {
 
 fn map_direct(tables: &mut OffsetPageTable<'_>, mut at: u64, end: u64, gigabyte: bool) {
     while at < end {
-        let fits = |size: u64| at % size == 0 && end - at >= size;
+        let fits = |size: u64| at.is_multiple_of(size) && end - at >= size;
         at += if gigabyte && fits(Size1GiB::SIZE) {
             map::<Size1GiB>(tables, DIRECT_MAP + at, at, READ_WRITE)
         } else if fits(Size2MiB::SIZE) {

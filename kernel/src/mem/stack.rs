@@ -13,7 +13,8 @@ pub const STACK_BYTES: usize = 64 << 10;
 /// Where stacks are mapped; every other slot is a guard.
 const STACKS: u64 = 0xffff_d000_0000_0000;
 
-const _: () = assert!(BOOT_STACK_SIZE == STACK_BYTES as u64 && BOOT_STACK_TOP % BOOT_STACK_SIZE == 0);
+const _: () =
+    assert!(BOOT_STACK_SIZE == STACK_BYTES as u64 && BOOT_STACK_TOP.is_multiple_of(BOOT_STACK_SIZE));
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 

@@ -56,7 +56,7 @@ fn backtrace(rip: u64, mut frame: u64) {
     println!("  backtrace (cargo xtask symbolize names the addresses):");
     println!("    {rip:#018x}");
     for _ in 0..MAX_FRAMES {
-        if frame % 8 != 0 || !Stack::contains(frame, sp) || !Stack::contains(frame + 15, sp) {
+        if !frame.is_multiple_of(8) || !Stack::contains(frame, sp) || !Stack::contains(frame + 15, sp) {
             break;
         }
         // SAFETY: both words lie on the current stack.

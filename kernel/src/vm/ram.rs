@@ -112,7 +112,7 @@ impl Ram {
     /// The host pointer behind a naturally aligned access, which never crosses a piece, and whether it may be
     /// written.
     fn word(&self, at: Gpa, width: Width) -> Result<(*mut u8, bool), NotRam> {
-        let aligned = at.0 % width.bytes() as u64 == 0;
+        let aligned = at.0.is_multiple_of(width.bytes() as u64);
         let (piece, offset) = self.find(at).filter(|_| aligned).ok_or(NotRam(at))?;
         Ok((mem::direct(piece.hpa.offset(offset)).as_ptr(), piece.writable))
     }

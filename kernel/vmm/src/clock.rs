@@ -28,7 +28,7 @@ impl VmClock {
     #[inline(always)]
     pub fn nanos(&self, host_tsc: u64) -> Nanos {
         let ticks = host_tsc.wrapping_sub(self.origin);
-        Nanos((u128::from(ticks) * u128::from(self.nanos_per_tick) >> 32) as u64)
+        Nanos(((u128::from(ticks) * u128::from(self.nanos_per_tick)) >> 32) as u64)
     }
 
     /// The first host TSC at which it is this time: a timer that fires early would find nothing due.
@@ -42,7 +42,7 @@ impl VmClock {
     }
 
     fn ticks(&self, nanos: u64) -> u64 {
-        u64::try_from(u128::from(nanos) * u128::from(self.ticks_per_nano) >> 32).unwrap_or(u64::MAX)
+        u64::try_from((u128::from(nanos) * u128::from(self.ticks_per_nano)) >> 32).unwrap_or(u64::MAX)
     }
 }
 

@@ -12,10 +12,10 @@ use x86defs::addr::{Gva, Hpa};
 use x86defs::control::{Cr0, Cr4, Efer, Rflags};
 use x86defs::event::{Event, EventKind, Exception};
 use x86defs::gpr::{Gpr, Gprs};
-use x86defs::segment::{Attributes, DescriptorTable, Segment, SegmentName};
+use x86defs::segment::{DescriptorTable, Segment, SegmentName};
 use x86defs::svm::{
     Clean, ControlArea, INTERRUPT_SHADOW, Intercept3, SaveArea, SvmFeatures, TlbControl, VirtualInterrupt,
-    Vmcb, VmcbSegment, event_field, exit_code,
+    Vmcb, event_field, exit_code,
 };
 
 /// DR6.BS: a single step (SDM 3, 18.2.3).
@@ -158,34 +158,6 @@ impl SvmVcpu {
         matches!(name, SegmentName::Fs | SegmentName::Gs | SegmentName::Ldtr | SegmentName::Tr)
     }
 
-    fn vmcb_segment(&self, name: SegmentName) -> &VmcbSegment {
-        let save = self.save();
-        match name {
-            SegmentName::Es => &save.es,
-            SegmentName::Cs => &save.cs,
-            SegmentName::Ss => &save.ss,
-            SegmentName::Ds => &save.ds,
-            SegmentName::Fs => &save.fs,
-            SegmentName::Gs => &save.gs,
-            SegmentName::Ldtr => &save.ldtr,
-            SegmentName::Tr => &save.tr,
-        }
-    }
-
-    fn vmcb_segment_mut(&mut self, name: SegmentName) -> &mut VmcbSegment {
-        let save = self.save_mut(Clean::SEG);
-        match name {
-            SegmentName::Es => &mut save.es,
-            SegmentName::Cs => &mut save.cs,
-            SegmentName::Ss => &mut save.ss,
-            SegmentName::Ds => &mut save.ds,
-            SegmentName::Fs => &mut save.fs,
-            SegmentName::Gs => &mut save.gs,
-            SegmentName::Ldtr => &mut save.ldtr,
-            SegmentName::Tr => &mut save.tr,
-        }
-    }
-
     fn state_slot(save: &mut SaveArea, msr: StateMsr) -> &mut u64 {
         match msr {
             StateMsr::FsBase => &mut save.fs.base,
@@ -203,21 +175,6 @@ impl SvmVcpu {
             StateMsr::TscAux => unreachable!("TSC_AUX is not in the VMCB"),
         }
     }
-}
-
-/// VMCB attributes are descriptor bits 55:52 and 47:40, ours are bits 55:40.
-fn to_attributes(vmcb: u16) -> Attributes {
-    let bits = u32::from(vmcb & 0xff) | u32::from(vmcb >> 8 & 0xf) << 12;
-    let attributes = Attributes::from_bits_retain(bits);
-    if attributes.contains(Attributes::PRESENT) { attributes } else { attributes | Attributes::UNUSABLE }
-}
-
-fn from_attributes(attributes: Attributes) -> u16 {
-    if attributes.contains(Attributes::UNUSABLE) {
-        return 0;
-    }
-    let bits = attributes.bits();
-    (bits & 0xff | (bits >> 12 & 0xf) << 8) as u16
 }
 
 impl Vcpu for SvmVcpu {
@@ -255,25 +212,14 @@ impl Vcpu for SvmVcpu {
         if Self::lives_in_cpu(name) {
             self.vmsave();
         }
-        let s = self.vmcb_segment(name);
-        Segment {
-            selector: s.selector,
-            attributes: to_attributes(s.attributes),
-            limit: s.limit,
-            base: s.base,
-        }
+        self.save().segment(name).into()
     }
     fn set_segment(&mut self, name: SegmentName, value: Segment) {
         let in_cpu = Self::lives_in_cpu(name);
         if in_cpu {
             self.vmsave();
         }
-        *self.vmcb_segment_mut(name) = VmcbSegment {
-            selector: value.selector,
-            attributes: from_attributes(value.attributes),
-            limit: value.limit,
-            base: value.base,
-        };
+        *self.save_mut(Clean::SEG).segment_mut(name) = value.into();
         if in_cpu && self.resident {
             self.vmload();
         }

@@ -60,8 +60,7 @@ const EPT: EptVpid = EptVpid::FOUR_LEVELS
     .union(EptVpid::INVEPT)
     .union(EptVpid::INVEPT_SINGLE_CONTEXT);
 
-/// MAXPHYADDR on a CPU that does not say (CPUID 8000_0008 EAX).
-const DEFAULT_PHYSICAL_BITS: u32 = 36;
+const VPID: EptVpid = EptVpid::INVVPID.union(EptVpid::INVVPID_SINGLE_CONTEXT);
 
 static CAPABILITIES: Once<Capabilities> = Once::new();
 
@@ -90,7 +89,7 @@ impl Capabilities {
         let entry = pick(msr::IA32_VMX_ENTRY_CTLS, msr::IA32_VMX_TRUE_ENTRY_CTLS);
         let primary = adjust(PRIMARY, primary).map_err(missing)?;
         // The next two MSRs exist where the controls that they describe do.
-        let secondary = adjust(SECONDARY, read_msr(msr::IA32_VMX_PROCBASED_CTLS2)).map_err(missing)?;
+        let mut secondary = adjust(SECONDARY, read_msr(msr::IA32_VMX_PROCBASED_CTLS2)).map_err(missing)?;
         let ept_vpid = EptVpid::from_bits_retain(read_msr(msr::IA32_VMX_EPT_VPID_CAP));
         if let Some((name, _)) = (EPT - ept_vpid).iter_names().next() {
             return Err(Missing {
@@ -98,10 +97,15 @@ impl Capabilities {
                 advice: "extended page tables need it (IA32_VMX_EPT_VPID_CAP)",
             });
         }
+        // Without INVVPID nothing could be flushed; without VPID every entry flushes.
+        secondary.set(
+            SecondaryControls::ENABLE_VPID,
+            secondary.contains(SecondaryControls::ENABLE_VPID) && ept_vpid.contains(VPID),
+        );
         let limits = Limits {
             cr0_fixed: (read_msr(msr::IA32_VMX_CR0_FIXED0), read_msr(msr::IA32_VMX_CR0_FIXED1)),
             cr4_fixed: (read_msr(msr::IA32_VMX_CR4_FIXED0), read_msr(msr::IA32_VMX_CR4_FIXED1)),
-            physical_bits: physical_bits(),
+            physical_bits: cpu::physical_bits().into(),
         };
         Ok(Capabilities {
             basic,
@@ -130,14 +134,6 @@ impl Capabilities {
 /// An MSR that this CPU says it has; 0, which allows nothing, if it has not.
 fn read_msr(number: u32) -> u64 {
     cpu::rdmsr_safe(number).unwrap_or(0)
-}
-
-fn physical_bits() -> u32 {
-    const ADDRESS_SIZES: u32 = 0x8000_0008;
-    if cpu::cpuid(0x8000_0000, 0).eax < ADDRESS_SIZES {
-        return DEFAULT_PHYSICAL_BITS;
-    }
-    cpu::cpuid(ADDRESS_SIZES, 0).eax & 0xff
 }
 
 /// The first control that is missing, in words.

@@ -13,6 +13,7 @@ mod ept;
 mod exit;
 mod host_event;
 mod instructions;
+mod owned_bits;
 mod setup;
 mod vcpu;
 

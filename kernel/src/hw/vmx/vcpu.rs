@@ -7,6 +7,7 @@
 
 use super::capabilities::Capabilities;
 use super::instructions::{Invvpid, invvpid, vmread, vmwrite};
+use super::owned_bits::OwnedBits;
 use super::setup::{self, Pages};
 use crate::cpu;
 use crate::hw::VcpuSetup;
@@ -18,16 +19,11 @@ use x86defs::event::{Event, EventKind, Exception};
 use x86defs::gpr::{Gpr, Gprs};
 use x86defs::reset::XCR0_RESET;
 use x86defs::segment::{Attributes, DescriptorTable, Segment, SegmentName};
-use x86defs::vmcs::{self, FieldNatural, SegmentFields};
+use x86defs::vmcs::{self, SegmentFields};
 use x86defs::vmx::{
     EntryControls, EptVpid, EventInfo, ExitControls, Interruptibility, PrimaryControls, SecondaryControls,
 };
 use x86defs::{msr, vmx::DebugException};
-
-/// What a guest's CR0 never has in hardware: caches stay on.
-const CACHE_DISABLE: Cr0 = Cr0::CD.union(Cr0::NW);
-/// CR0 bits that the host needs to know of.
-const OWNED_CR0: Cr0 = Cr0::PG.union(CACHE_DISABLE).union(Cr0::NE);
 
 /// A virtual CPU; its first field is filled by the exit stub.
 #[repr(C, align(16))]
@@ -52,62 +48,19 @@ pub struct VmxVcpu {
     pages: Pages,
 }
 
-/// A control register of which the host owns some bits.
-struct OwnedBits {
-    /// The bits that the host owns.
-    mask: u64,
-    /// The guest's view of them.
-    view: u64,
-    /// Bits that VMX operation wants set, and those it allows.
-    fixed: (u64, u64),
-    hardware: FieldNatural,
-    shadow: FieldNatural,
-}
-
-impl OwnedBits {
-    fn get(&self) -> u64 {
-        vmread(self.hardware) & !self.mask | self.view & self.mask
-    }
-    fn set(&mut self, value: u64, never: u64) {
-        self.view = value;
-        vmwrite(self.shadow, value);
-        vmwrite(self.hardware, (value & !never | self.fixed.0) & self.fixed.1);
-    }
-}
-
 impl VmxVcpu {
     /// A virtual CPU with a VMCS of its own, current on this CPU.
     pub(super) fn new(setup: &VcpuSetup, vpid: u16) -> Self {
         let capabilities = Capabilities::get();
         let pages = setup::new_vmcs(setup, vpid);
-        let (cr0_zero, cr0_one) = capabilities.limits.cr0_fixed;
-        let (cr4_zero, cr4_one) = capabilities.limits.cr4_fixed;
-        // An unrestricted guest may clear these two (SDM 3, 27.3.1.1).
-        let cr0_zero = cr0_zero & !(Cr0::PE | Cr0::PG).bits();
-        let cr0_mask = OWNED_CR0.bits() | cr0_zero | !cr0_one;
-        let cr4_mask = !setup.allowed_cr4 | Cr4::VMXE.bits() | cr4_zero | !cr4_one;
-        vmwrite(vmcs::CR0_GUEST_HOST_MASK, cr0_mask);
-        vmwrite(vmcs::CR4_GUEST_HOST_MASK, cr4_mask);
         setup::reset_resident_state();
         let mut vcpu = Self {
             gprs: Gprs::default(),
             pending: None,
             efer: Efer::empty(),
             host_efer: cpu::read_efer(),
-            cr0: OwnedBits {
-                mask: cr0_mask,
-                view: 0,
-                fixed: (cr0_zero, cr0_one),
-                hardware: vmcs::GUEST_CR0,
-                shadow: vmcs::CR0_READ_SHADOW,
-            },
-            cr4: OwnedBits {
-                mask: cr4_mask,
-                view: 0,
-                fixed: (cr4_zero, cr4_one),
-                hardware: vmcs::GUEST_CR4,
-                shadow: vmcs::CR4_READ_SHADOW,
-            },
+            cr0: OwnedBits::cr0(&capabilities.limits),
+            cr4: OwnedBits::cr4(&capabilities.limits, setup.allowed_cr4),
             primary: capabilities.primary,
             exit: capabilities.exit,
             entry: capabilities.entry,
@@ -293,7 +246,7 @@ impl Vcpu for VmxVcpu {
         Cr0::from_bits_retain(self.cr0.get())
     }
     fn set_cr0(&mut self, value: Cr0) {
-        self.cr0.set(value.bits(), CACHE_DISABLE.bits());
+        self.cr0.set(value.bits());
         let mut efer = self.efer;
         efer.set(Efer::LMA, value.contains(Cr0::PG) && efer.contains(Efer::LME));
         self.set_efer(efer);
@@ -320,7 +273,7 @@ impl Vcpu for VmxVcpu {
         Cr4::from_bits_retain(self.cr4.get())
     }
     fn set_cr4(&mut self, value: Cr4) {
-        self.cr4.set(value.bits(), 0);
+        self.cr4.set(value.bits());
         self.flush_tlb(None);
     }
     fn set_pdptes(&mut self, value: [u64; 4]) {
@@ -441,6 +394,11 @@ impl Vcpu for VmxVcpu {
         if event.instruction_len != 0 {
             vmwrite(vmcs::VM_ENTRY_INSTRUCTION_LENGTH, event.instruction_len.into());
         }
+        if event.kind == EventKind::Nmi {
+            // Some CPUs refuse an NMI in the shadow of STI (SDM 3, 27.3.1.5), which its delivery ends anyway.
+            let state = self.interruptibility() - Interruptibility::BLOCKING_BY_STI;
+            vmwrite(vmcs::GUEST_INTERRUPTIBILITY_STATE, state.bits());
+        }
         vmwrite(vmcs::VM_ENTRY_INTERRUPTION_INFORMATION, EventInfo::of(&event).0);
         self.pending = Some(event);
     }
@@ -456,7 +414,8 @@ impl Vcpu for VmxVcpu {
         self.interruptibility().intersects(Interruptibility::ONE_INSTRUCTION)
     }
     fn can_take_nmi(&self) -> bool {
-        let blocking = Interruptibility::ONE_INSTRUCTION | Interruptibility::BLOCKING_BY_NMI;
+        // STI does not hold an NMI back; its window would open at once.
+        let blocking = Interruptibility::BLOCKING_BY_MOV_SS | Interruptibility::BLOCKING_BY_NMI;
         self.pending.is_none() && !self.interruptibility().intersects(blocking)
     }
     fn set_window(&mut self, window: Window, open: bool) {

@@ -28,7 +28,10 @@ pub(super) fn write<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, register: u8, 
     let value = vcpu.gpr(from) & if long { u64::MAX } else { 0xffff_ffff };
     let done = match register {
         0 => write_cr0(vcpu, state, value),
-        3 => Ok(vcpu.set_cr3(value)),
+        3 => {
+            vcpu.set_cr3(value);
+            Ok(())
+        }
         4 => write_cr4(vcpu, state, value),
         8 => write_cr8(vcpu, state, value),
         _ => return vcpu.inject(Event::UD),
@@ -66,7 +69,7 @@ pub(super) fn clts<V: Vcpu>(vcpu: &mut V) {
 pub(super) fn lmsw<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, value: u16) {
     let low = Cr0::PE | Cr0::MP | Cr0::EM | Cr0::TS;
     let old = vcpu.cr0();
-    let new = old - (low - Cr0::PE) | Cr0::from_bits_retain(value.into()) & low;
+    let new = (old - (low - Cr0::PE)) | (Cr0::from_bits_retain(value.into()) & low);
     let done = write_cr0(vcpu, state, new.bits());
     finish(vcpu, done);
 }

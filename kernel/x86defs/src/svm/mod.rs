@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "bits, codes and fields carry the names that the manual defines")]
 
 pub mod checks;
+mod segments;
 
 use crate::event::EventKind;
 use bitflags::bitflags;
