@@ -1,8 +1,8 @@
 //! Exceptions that exit: the guest gets them back, unless it would loop inside the CPU.
 
-use crate::state::{StopReason, VcpuState};
+use super::report;
+use crate::state::VcpuState;
 use crate::vcpu::Vcpu;
-use alloc::string::ToString;
 use x86defs::event::{Event, Exception};
 
 /// DR7.GD: general detect (SDM 3, 18.2.4).
@@ -19,11 +19,8 @@ pub(super) fn reflect<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, vector: u8, 
             vcpu.inject(Event::exception(Exception::Debug));
         }
         ALIGNMENT => vcpu.inject(Event::fault(Exception::AlignmentCheck, error_code)),
-        MACHINE_CHECK => {
-            let what = "a machine check arrived while the guest ran: its state cannot be trusted";
-            state.stop(StopReason::Unsupported(what.to_string()));
-        }
+        MACHINE_CHECK => report::machine_check(state),
         // Backends intercept no other.
-        _ => state.report(format_args!("unexpected exception {vector} was intercepted and dropped")),
+        _ => report::unexpected_exception(state, vector),
     }
 }

@@ -3,7 +3,7 @@
 use crate::board::Ports;
 use crate::emulate::{self, Outcome};
 use crate::exit::{Io, IoForm};
-use crate::exits::mmio;
+use crate::exits::report;
 use crate::state::VcpuState;
 use crate::vcpu::Vcpu;
 use x86defs::gpr::Gpr;
@@ -40,6 +40,6 @@ fn string<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, io: Io) {
     let mut ports = Ports { board: &vm.board, now: state.now(vcpu) };
     let outcome = emulate::emulate_string_io(vcpu, vm.memory(), io, &mut ports);
     if let Outcome::Unsupported(bytes) = outcome {
-        mmio::cannot_emulate(vcpu, state, bytes);
+        report::cannot_emulate(vcpu, state, bytes);
     }
 }

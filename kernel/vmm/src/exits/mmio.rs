@@ -1,11 +1,11 @@
 //! Accesses to guest physical addresses that are not RAM.
 
+use super::report;
 use crate::board::MemoryBus;
-use crate::emulate::{self, InstructionBytes, Outcome};
+use crate::emulate::{self, Outcome};
 use crate::exit::Access;
-use crate::state::{StopReason, VcpuState};
+use crate::state::VcpuState;
 use crate::vcpu::Vcpu;
-use alloc::format;
 use x86defs::addr::Gpa;
 use x86defs::event::Event;
 
@@ -16,7 +16,7 @@ pub(super) fn access<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, at: Gpa, acce
         return vcpu.inject(Event::UD);
     }
     if vcpu.pending_event().is_some() {
-        return delivery_failed(vcpu, state, at);
+        return report::delivery_failed(vcpu, state, at);
     }
     let cr8 = vcpu.cr8();
     if cr8 != state.lapic.cr8() {
@@ -31,22 +31,6 @@ pub(super) fn access<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, at: Gpa, acce
         vcpu.set_cr8(state.lapic.cr8());
     }
     if let Outcome::Unsupported(bytes) = outcome {
-        cannot_emulate(vcpu, state, bytes);
+        report::cannot_emulate(vcpu, state, bytes);
     }
-}
-
-/// The IDT, the TSS or the stack of an event that was being delivered is not in RAM.
-#[cold]
-fn delivery_failed<V: Vcpu>(vcpu: &V, state: &mut VcpuState, at: Gpa) {
-    let what = format!(
-        "delivering an event at {:#x} used guest physical address {at}, which is not RAM",
-        vcpu.rip()
-    );
-    state.stop(StopReason::Unsupported(what));
-}
-
-#[cold]
-pub(super) fn cannot_emulate<V: Vcpu>(vcpu: &V, state: &mut VcpuState, bytes: InstructionBytes) {
-    let what = format!("cannot emulate the instruction at {:#x} (bytes {bytes}) on a device", vcpu.rip());
-    state.stop(StopReason::Unsupported(what));
 }

@@ -6,13 +6,12 @@ mod instructions;
 mod io;
 mod mmio;
 mod msr;
+mod report;
 
 use crate::exit::Exit;
 use crate::hazard;
 use crate::state::{StopReason, VcpuState};
 use crate::vcpu::{Vcpu, Window};
-use alloc::format;
-use alloc::string::ToString;
 use x86defs::event::Event;
 
 /// Handles a decoded exit. Afterwards the guest can be entered again unless the hazard word says otherwise.
@@ -44,7 +43,7 @@ pub fn handle<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, exit: Exit) {
         Exit::Undefined => vcpu.inject(Event::UD),
         Exit::Rdpmc => vcpu.inject(Event::GP0),
         Exit::TripleFault => state.stop(StopReason::TripleFault),
-        Exit::TaskSwitch | Exit::EntryFailed | Exit::Unknown(_) => unsupported(vcpu, state, exit),
+        Exit::TaskSwitch | Exit::EntryFailed | Exit::Unknown(_) => report::unsupported(vcpu, state, exit),
     }
 }
 
@@ -53,16 +52,4 @@ fn window<V: Vcpu>(vcpu: &mut V, state: &VcpuState, window: Window) {
     vcpu.set_window(window, false);
     vcpu.set_tpr_threshold(0);
     state.port.alert(hazard::EVENT);
-}
-
-#[cold]
-fn unsupported<V: Vcpu>(vcpu: &V, state: &mut VcpuState, exit: Exit) {
-    let what = match exit {
-        Exit::TaskSwitch => {
-            "a hardware task switch is not supported; use software task switching".to_string()
-        }
-        Exit::EntryFailed => "the CPU refused to enter the guest; the lines above say why".to_string(),
-        other => format!("an exit that nothing handles: {other:?}"),
-    };
-    state.stop(StopReason::Unsupported(format!("{what} (at {:#x})", vcpu.rip())));
 }

@@ -1,6 +1,7 @@
 //! RDMSR and WRMSR.
 
-use crate::msr::{self, FaultReason, MsrFault};
+use super::report;
+use crate::msr::{self, MsrFault};
 use crate::state::VcpuState;
 use crate::vcpu::Vcpu;
 use x86defs::event::Event;
@@ -31,11 +32,6 @@ pub(super) fn write<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState) {
 
 #[cold]
 fn refuse<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, fault: MsrFault) {
-    if fault.reason == FaultReason::Unknown {
-        state.counters.unknown_msrs += 1;
-        if state.msrs.first_time(fault.number) {
-            state.report(format_args!("{fault}: #GP"));
-        }
-    }
+    report::refused_msr(state, fault);
     vcpu.inject(Event::GP0);
 }
