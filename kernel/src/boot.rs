@@ -106,6 +106,7 @@ fn start<B: Backend>(boot: &BootInfo) -> ! {
         println!("cannot run guests: {missing}");
         machine::power_off()
     }
+    println!("{}: {}", B::NAME, B::capabilities());
     let on_exit = config::run_all::<B>(boot);
     // SAFETY: no guest runs any more.
     unsafe { B::disable() };

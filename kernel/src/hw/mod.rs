@@ -69,6 +69,9 @@ pub trait Backend: Sized + 'static {
     /// Host paging, the IDT and the per-CPU stack are set up; interrupts are off.
     unsafe fn enable() -> Result<(), Missing>;
 
+    /// What this CPU's virtualization can do, by the manual's names, in a line for a person.
+    fn capabilities() -> impl fmt::Display;
+
     /// Switches virtualization off, so that INIT and resets work again.
     ///
     /// # Safety

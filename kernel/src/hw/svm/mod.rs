@@ -14,6 +14,7 @@ mod vcpu;
 
 use super::{Backend, Guest, Missing, VcpuSetup};
 use crate::{cpu, mem, trap};
+use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use vmm::Vcpu as _;
 use x86defs::addr::Hpa;
@@ -38,6 +39,19 @@ fn serialise_lfence() {
     if let Some(value) = cpu::rdmsr_safe(DE_CFG) {
         // SAFETY: the bit only makes LFENCE wait for older instructions.
         unsafe { cpu::wrmsr_safe(DE_CFG, value | DeCfg::LFENCE_SERIALIZE.bits()) };
+    }
+}
+
+/// CPUID Fn8000_000A, which describes SVM.
+struct Report(cpu::CpuidResult);
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "revision {}, {} ASIDs", self.0.eax & 0xff, self.0.ebx)?;
+        for (name, _) in SvmFeatures::from_bits_retain(self.0.edx).iter_names() {
+            write!(f, ", {name}")?;
+        }
+        Ok(())
     }
 }
 
@@ -98,6 +112,10 @@ impl Backend for Svm {
             IOPM.store(controls::io_permission_map().0, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    fn capabilities() -> impl fmt::Display {
+        Report(cpu::cpuid(0x8000_000a, 0))
     }
 
     unsafe fn disable() {

@@ -4,6 +4,7 @@
 use crate::cpu;
 use crate::hw::Missing;
 use bitflags::Flags;
+use core::fmt;
 use spin::Once;
 use x86defs::msr;
 use x86defs::vmx::{
@@ -152,5 +153,18 @@ fn missing<C: Flags<Bits = u32> + Copy>(MissingControls(controls): MissingContro
             what: name,
             advice: "this VMX control is needed, and neither the CPU nor a hypervisor below offers it",
         },
+    }
+}
+
+impl fmt::Display for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "controls in force:")?;
+        let names = self.pin.iter_names().map(|(name, _)| name);
+        let names = names.chain(self.primary.iter_names().map(|(name, _)| name));
+        let names = names.chain(self.secondary.iter_names().map(|(name, _)| name));
+        for name in names.chain(self.ept_vpid.iter_names().map(|(name, _)| name)) {
+            write!(f, " {name}")?;
+        }
+        Ok(())
     }
 }

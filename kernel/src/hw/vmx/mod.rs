@@ -20,6 +20,7 @@ mod vcpu;
 use super::{Backend, Guest, Missing, VcpuSetup};
 use crate::cpu;
 use capabilities::Capabilities;
+use core::fmt;
 use vmm::cpuid::Offered;
 use x86_64::registers::control::{Cr0, Cr4};
 use x86defs::control::{Cr4 as Cr4Bits, Efer};
@@ -80,6 +81,10 @@ impl Backend for Vmx {
             what: "VMXON failed though CPUID and IA32_FEATURE_CONTROL allow it",
             advice: "another hypervisor or firmware may hold VMX; reset the machine",
         })
+    }
+
+    fn capabilities() -> impl fmt::Display {
+        Capabilities::get()
     }
 
     unsafe fn disable() {
