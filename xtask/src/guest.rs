@@ -5,11 +5,10 @@ use crate::machine::{Content, Module, Payload, Protocol};
 use crate::setup::Distribution;
 use crate::{initramfs, machine};
 use anyhow::Result;
+use guestboot::modules::CONFIG_NAME;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Name of the configuration among the modules.
-pub const CONFIG_NAME: &str = "gossamer.toml";
 /// Names of a guest's files among the modules.
 pub const KERNEL_NAME: &str = "vmlinuz";
 pub const INITRD_NAME: &str = "initrd.img";

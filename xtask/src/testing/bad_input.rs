@@ -2,7 +2,7 @@
 //! that cannot start, a good one runs all the same.
 
 use super::{Reporter, Subjects, Suite};
-use crate::guest::{CONFIG_NAME, hypervisor, module};
+use crate::guest::{hypervisor, module};
 use crate::initramfs;
 use crate::machine::{self, Boot, Content, Ending, Limits, Module, Payload};
 use crate::setup::Distribution;
@@ -10,6 +10,7 @@ use crate::testing::linux::HYPERVISOR;
 use crate::{files, guest};
 use abi::test_protocol::{DONE, PREFIX};
 use anyhow::{Result, ensure};
+use guestboot::modules::CONFIG_NAME;
 use std::time::{Duration, Instant};
 
 /// Wall time of one boot on the fastest machine.

@@ -4,7 +4,8 @@ use crate::guest::{self, Guest};
 use crate::machine::{self, Boot, Content, Ending, Limits, Module};
 use crate::setup::{self, Distribution};
 use crate::{files, image, initramfs, terminal};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
+use guestboot::modules::CONFIG_NAME;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -110,23 +111,26 @@ fn linux(arguments: &Arguments) -> Result<Guest> {
     Ok(guest)
 }
 
-/// The configuration and every module that it names.
+/// The configuration and every module that it names. What is wrong with it is said here already, in the words of
+/// the hypervisor, which starts the other virtual machines all the same.
 fn configured_modules(config: &Path) -> Result<Vec<Module>> {
-    let text = files::read_text(config)?;
-    let table: toml::Table = toml::from_str(&text).with_context(|| format!("{}", config.display()))?;
+    let text = files::read(config)?;
     let folder = config.parent().unwrap_or(Path::new("."));
-    let mut modules = vec![guest::module(guest::CONFIG_NAME, Content::Bytes(text.into_bytes()))];
-    for vm in table.get("vm").and_then(toml::Value::as_array).into_iter().flatten() {
-        for key in ["kernel", "initrd"] {
-            let Some(name) = vm.get(key).and_then(toml::Value::as_str) else { continue };
-            if modules.iter().all(|module| module.name != name) {
-                let file = folder.join(name);
-                ensure!(
-                    file.is_file(),
-                    "{}: {key} = \"{name}\": there is no file {}",
-                    config.display(),
-                    file.display()
-                );
+    let parsed = guestboot::config::parse(&config.display().to_string(), &text);
+    for error in &parsed.errors {
+        eprintln!("{error}");
+    }
+    ensure!(
+        !parsed.config.vms.is_empty(),
+        "{} describes no virtual machine that can start",
+        config.display()
+    );
+    let mut modules = vec![guest::module(CONFIG_NAME, Content::Bytes(text))];
+    for vm in &parsed.config.vms {
+        for module in [Some(&vm.kernel), vm.initrd.as_ref()].into_iter().flatten() {
+            let (name, file) = (&module.name, folder.join(&module.name));
+            ensure!(file.is_file(), "vm {}: there is no file {}", vm.name, file.display());
+            if modules.iter().all(|other| other.name != *name) {
                 modules.push(guest::module(name, Content::File(file)));
             }
         }
