@@ -7,6 +7,7 @@ use super::{Finding, Source};
 const MODULES: &[&str] = &[
     "kernel/src/hw/svm/entry.rs",
     "kernel/src/hw/svm/exit.rs",
+    "kernel/src/hw/svm/older_cpus.rs",
     "kernel/src/hw/svm/vcpu.rs",
     "kernel/src/hw/vmx/entry.rs",
     "kernel/src/hw/vmx/exit.rs",
