@@ -5,7 +5,7 @@ use crate::guest::Guest;
 use crate::machine::{self, Boot};
 use crate::setup::Distribution;
 use crate::testing::linux::{HYPERVISOR, Session};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use std::time::Instant;
 
 /// How many boots.
@@ -27,12 +27,11 @@ impl RepeatedBoots {
         let first = self.boot(subjects).context("boot 1")?;
         for number in 2..=BOOTS {
             let log = self.boot(subjects).with_context(|| format!("boot {number}"))?;
-            if let Some((old, new)) = first.iter().zip(&log).find(|(old, new)| old != new) {
-                bail!("boot {number} differs: '{new}' instead of '{old}'");
-            }
-            if log.len() != first.len() {
-                bail!("boot {number} has {} lines instead of {}", log.len(), first.len());
-            }
+            let (lost, new) = (only_in(&first, &log), only_in(&log, &first));
+            ensure!(
+                lost.is_empty() && new.is_empty(),
+                "boot {number} differs from the first: lost {lost:?}, new {new:?}"
+            );
         }
         Ok(())
     }
@@ -74,6 +73,18 @@ impl Suite for RepeatedBoots {
     }
 }
 
+/// The lines that one sorted log has more often than another.
+fn only_in<'a>(one: &'a [String], other: &[String]) -> Vec<&'a str> {
+    let mut other = other.iter().peekable();
+    one.iter()
+        .filter(|line| {
+            while other.next_if(|next| next < line).is_some() {}
+            other.next_if(|next| next == line).is_none()
+        })
+        .map(String::as_str)
+        .collect()
+}
+
 /// The part of a line that a kernel has logged. The shell's own lines depend on when it is typed on.
 fn logged(line: &str) -> Option<&str> {
     const TIME: &str = "[ ";
@@ -101,6 +112,15 @@ fn without_times(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn differences_count_repetitions() {
+        let log = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+        let (one, other) = (log(&["a", "b", "b", "d"]), log(&["a", "b", "c", "d"]));
+        assert_eq!(only_in(&one, &other), ["b"]);
+        assert_eq!(only_in(&other, &one), ["c"]);
+        assert!(only_in(&one, &one).is_empty());
+    }
 
     #[test]
     fn only_kernels_log() {
