@@ -1,6 +1,10 @@
 //! Doubles for tests on the host: a virtual CPU that is nothing but its registers, and guest memory in a
 //! vector.
 
+mod machine;
+
+pub(crate) use machine::{Machine, Output, RAM, TSC_KHZ, board};
+
 use crate::memory::{GuestMemory, NotRam, Width};
 use crate::vcpu::{Mode, StateMsr, Vcpu, Window};
 use core::ops::Range;

@@ -52,6 +52,11 @@ fn decode(port: u16, width: u8) -> Option<Register> {
     }
 }
 
+/// All ones in an access of this many bytes.
+const fn ones(width: u8) -> u32 {
+    u32::MAX >> (32 - 8 * width as u32)
+}
+
 impl Board {
     /// Reads a port. What nobody answers floats to ones.
     pub fn input(&self, port: u16, width: u8, now: Nanos) -> u32 {
@@ -59,10 +64,11 @@ impl Board {
             Some(r) if width <= r.max_width => {
                 let (value, effects) = self.device(r.device, |d| d.read(r.offset, width, now));
                 self.apply(r.device, effects);
-                value
+                // What a device leaves above the width of the access is not on the bus.
+                value & ones(width)
             }
             Some(_) => self.input_by_bytes(port, width, now),
-            None => u32::MAX >> (32 - 8 * u32::from(width)),
+            None => ones(width),
         }
     }
 

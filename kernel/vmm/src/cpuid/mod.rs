@@ -6,7 +6,7 @@ mod build;
 mod controls;
 mod features;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::lapic::{ApicMode, Lapic, TimerClock};
 use crate::vcpu::Vcpu;

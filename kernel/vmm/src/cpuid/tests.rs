@@ -7,11 +7,11 @@ use crate::xcr0::tests::skylake as skylake_xsave;
 use x86defs::cpuid::Register;
 
 const ALL_ONES: CpuidResult = CpuidResult { eax: !0, ebx: !0, ecx: !0, edx: !0 };
-const INTEL: [&[u8; 4]; 3] = [b"Genu", b"ineI", b"ntel"];
+pub(crate) const INTEL: [&[u8; 4]; 3] = [b"Genu", b"ineI", b"ntel"];
 const AMD: [&[u8; 4]; 3] = [b"Auth", b"enti", b"cAMD"];
 
 /// A CPU with every feature bit, and sane values where sanity matters.
-fn host(vendor: [&[u8; 4]; 3]) -> impl Fn(u32, u32) -> CpuidResult {
+pub(crate) fn host(vendor: [&[u8; 4]; 3]) -> impl Fn(u32, u32) -> CpuidResult {
     let word = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes);
     let (ebx, edx, ecx) = (word(vendor[0]), word(vendor[1]), word(vendor[2]));
     move |leaf, subleaf| match leaf {
@@ -29,7 +29,7 @@ fn host(vendor: [&[u8; 4]; 3]) -> impl Fn(u32, u32) -> CpuidResult {
     }
 }
 
-fn setup() -> Setup {
+pub(crate) fn setup() -> Setup {
     Setup {
         offered: Offered::all(),
         apic_id: 0,

@@ -23,9 +23,7 @@ struct Refused;
 
 /// MOV to a control register.
 pub(super) fn write<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, register: u8, from: Gpr) {
-    let long = vcpu.efer().contains(Efer::LMA)
-        && vcpu.segment(SegmentName::Cs).attributes.contains(Attributes::LONG);
-    let value = vcpu.gpr(from) & if long { u64::MAX } else { 0xffff_ffff };
+    let value = operand(vcpu, from);
     let done = match register {
         0 => write_cr0(vcpu, state, value),
         3 => {
@@ -37,6 +35,13 @@ pub(super) fn write<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, register: u8, 
         _ => return vcpu.inject(Event::UD),
     };
     finish(vcpu, done);
+}
+
+/// What a general register gives to a control or debug register: outside 64-bit code it has 32 bits.
+fn operand<V: Vcpu>(vcpu: &V, from: Gpr) -> u64 {
+    let long = vcpu.efer().contains(Efer::LMA)
+        && vcpu.segment(SegmentName::Cs).attributes.contains(Attributes::LONG);
+    vcpu.gpr(from) & if long { u64::MAX } else { 0xffff_ffff }
 }
 
 fn finish<V: Vcpu>(vcpu: &mut V, done: Result<(), Refused>) {
@@ -169,7 +174,7 @@ pub(super) fn mov_dr<V: Vcpu>(vcpu: &mut V, register: u8, gpr: Gpr, is_write: bo
         vcpu.set_dr7(vcpu.dr7() & !DR7_GD);
         return vcpu.inject(Event::exception(Exception::Debug));
     }
-    let value = vcpu.gpr(gpr);
+    let value = operand(vcpu, gpr);
     match (aliased, is_write) {
         (6 | 7, true) if value >> 32 != 0 => return vcpu.inject(Event::GP0),
         (6, true) => vcpu.set_dr6(value),

@@ -7,6 +7,8 @@ mod io;
 mod mmio;
 mod msr;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use crate::exit::Exit;
 use crate::hazard;

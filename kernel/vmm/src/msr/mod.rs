@@ -7,7 +7,7 @@ mod mtrr;
 mod registers;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use direct::{Direct, direct};
 pub use fault::{FaultReason, MsrFault};

@@ -1,63 +1,14 @@
 //! The registers that concern a whole virtual CPU.
 
-use super::{TSC_KHZ, setup};
-use crate::board::{Board, BoardSetup, ConsoleSink, VcpuPort};
-use crate::clock::VmClock;
-use crate::counters::Counters;
-use crate::cpuid::{self, CpuidTable, Offered};
-use crate::fake::{FakeVcpu, VecMemory};
-use crate::kvmclock::{KvmClock, UnixTime};
-use crate::lapic::{ApicMode, Lapic, TimerClock};
+use super::setup;
+use crate::fake::{FakeVcpu, Machine};
+use crate::lapic::ApicMode;
 use crate::memory::Width;
 use crate::msr::{self, FaultReason, MsrSetup, MsrState};
-use crate::state::{VcpuState, Vm};
-use devices::rtc::MemorySize;
-use std::boxed::Box;
-use std::string::String;
-use std::sync::Arc;
-use std::vec;
-use x86defs::cpuid::{CpuidResult, Vendor};
+use x86defs::cpuid::Vendor;
 use x86defs::msr as number;
 
-struct Silent;
-
-impl ConsoleSink for Silent {
-    fn put(&self, _: u8) {}
-}
-
-struct Cpu {
-    vcpu: FakeVcpu,
-    state: VcpuState,
-}
-
-impl Cpu {
-    fn new(ignore_unknown: bool) -> Self {
-        let port = Arc::new(VcpuPort::default());
-        let memory = MemorySize { below_4g: 0x2000, above_4g: 0 };
-        let console = Box::new(Silent);
-        let board = Board::new(BoardSetup { start_time: 0, memory, console, vcpus: vec![port.clone()] });
-        let vm = Vm {
-            name: String::from("test"),
-            memory: Box::new(VecMemory::new(0x2000)),
-            board,
-            clock: VmClock::new(0, TSC_KHZ),
-        };
-        let clock = TimerClock::for_tsc(TSC_KHZ);
-        let identity =
-            cpuid::Setup { offered: Offered::all(), apic_id: 0, cpus: 1, physical_bits: 40, clock };
-        let state = VcpuState {
-            port,
-            vm: Arc::new(vm),
-            lapic: Lapic::new(0, true, 40, clock).after_firmware(),
-            cpuid: CpuidTable::new(|_, _| CpuidResult::default(), &identity),
-            msrs: MsrState::new(MsrSetup { ignore_unknown, ..setup(Vendor::Intel) }),
-            kvmclock: KvmClock::new(TSC_KHZ, UnixTime::default()),
-            halted: false,
-            stop: None,
-            counters: Counters::default(),
-        };
-        Self { vcpu: FakeVcpu::real(), state }
-    }
+impl Machine {
     fn read(&mut self, number: u32) -> Result<u64, FaultReason> {
         msr::read(number, &mut self.vcpu, &mut self.state).map_err(|f| f.reason)
     }
@@ -68,7 +19,7 @@ impl Cpu {
 
 #[test]
 fn tsc_and_tsc_adjust_move_together() {
-    let mut cpu = Cpu::new(false);
+    let mut cpu = Machine::new(FakeVcpu::real());
     cpu.vcpu.host_tsc = 1000;
     assert_eq!(cpu.write(number::IA32_TIME_STAMP_COUNTER, 5000), Ok(()));
     assert_eq!(cpu.read(number::IA32_TIME_STAMP_COUNTER), Ok(5000));
@@ -79,10 +30,10 @@ fn tsc_and_tsc_adjust_move_together() {
 
 #[test]
 fn the_paravirtual_clock_keeps_time_when_the_tsc_is_set() {
-    let mut cpu = Cpu::new(false);
+    let mut cpu = Machine::new(FakeVcpu::real());
     assert_eq!(cpu.write(number::KVM_SYSTEM_TIME_NEW, 0x1001), Ok(()));
     assert_eq!(cpu.write(number::IA32_TIME_STAMP_COUNTER, 0x1234_5678), Ok(()));
-    let timestamp = |cpu: &Cpu| {
+    let timestamp = |cpu: &Machine| {
         let mut bytes = [0; 8];
         cpu.state.vm.memory().read(x86defs::addr::Gpa(0x1008), &mut bytes).expect("RAM");
         u64::from_le_bytes(bytes)
@@ -95,7 +46,7 @@ fn the_paravirtual_clock_keeps_time_when_the_tsc_is_set() {
 
 #[test]
 fn x2apic_mode_opens_its_msrs() {
-    let mut cpu = Cpu::new(false);
+    let mut cpu = Machine::new(FakeVcpu::real());
     let tpr = 0x808;
     assert_eq!(cpu.read(tpr), Err(FaultReason::Unknown));
     let base = cpu.read(number::IA32_APIC_BASE).expect("always there");
@@ -110,7 +61,7 @@ fn x2apic_mode_opens_its_msrs() {
 
 #[test]
 fn a_tsc_deadline_is_an_alarm_of_the_local_apic() {
-    let mut cpu = Cpu::new(false);
+    let mut cpu = Machine::new(FakeVcpu::real());
     assert_eq!(cpu.write(number::IA32_TSC_DEADLINE, 900), Ok(()));
     assert_eq!(cpu.read(number::IA32_TSC_DEADLINE), Ok(0), "another mode");
     cpu.state.lapic.write(x86defs::apic::reg::LVT_TIMER, Width::Dword, 0x4_0040, 0);
@@ -120,10 +71,11 @@ fn a_tsc_deadline_is_an_alarm_of_the_local_apic() {
 
 #[test]
 fn unknown_msrs_fault_or_are_ignored_as_configured() {
-    let mut cpu = Cpu::new(false);
+    let mut cpu = Machine::new(FakeVcpu::real());
     assert_eq!(cpu.read(0x31), Err(FaultReason::Unknown));
     assert_eq!(cpu.write(0x31, 1), Err(FaultReason::Unknown));
-    let mut cpu = Cpu::new(true);
+    let mut cpu = Machine::new(FakeVcpu::real());
+    cpu.state.msrs = MsrState::new(MsrSetup { ignore_unknown: true, ..setup(Vendor::Intel) });
     assert_eq!((cpu.read(0x31), cpu.write(0x31, 1)), (Ok(0), Ok(())));
     assert_eq!(cpu.state.counters.unknown_msrs, 2);
     assert!(!cpu.state.msrs.first_time(0x31), "it was reported");

@@ -4,16 +4,14 @@ mod dispatch;
 
 use super::table::{Model, TABLE};
 use super::*;
-use crate::fake::FakeVcpu;
+use crate::fake::{FakeVcpu, TSC_KHZ};
 use crate::vcpu::StateMsr;
 use std::vec::Vec;
 use x86defs::control::{Cr0, Efer};
 use x86defs::cpuid::Vendor;
 use x86defs::msr as number;
 
-const TSC_KHZ: u64 = 2_900_000;
-
-fn setup(vendor: Vendor) -> MsrSetup {
+pub(crate) fn setup(vendor: Vendor) -> MsrSetup {
     MsrSetup {
         vendor,
         physical_bits: 40,

@@ -1,0 +1,97 @@
+//! Doubles of what surrounds a virtual CPU: its virtual machine, and a board alone.
+
+use super::{FakeVcpu, VecMemory};
+use crate::board::{Board, BoardSetup, ConsoleSink, VcpuPort};
+use crate::clock::VmClock;
+use crate::counters::Counters;
+use crate::cpuid::{self, CpuidTable};
+use crate::events::{self, Next};
+use crate::exit::Exit;
+use crate::exits;
+use crate::kvmclock::{KvmClock, UnixTime};
+use crate::lapic::{Lapic, TimerClock};
+use crate::msr::{self, MsrState};
+use crate::state::{VcpuState, Vm};
+use devices::rtc::MemorySize;
+use spin::Mutex;
+use std::boxed::Box;
+use std::string::String;
+use std::sync::Arc;
+use std::vec::Vec;
+use x86defs::cpuid::Vendor;
+
+/// Frequency of the TSC of both host and guest.
+pub(crate) const TSC_KHZ: u64 = 2_900_000;
+/// Bytes of a machine's RAM, from address 0 on.
+pub(crate) const RAM: usize = 0x8000;
+
+/// What a guest has sent through its serial port.
+#[derive(Clone, Default)]
+pub(crate) struct Output(Arc<Mutex<Vec<u8>>>);
+
+impl Output {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.0.lock().clone()
+    }
+}
+
+impl ConsoleSink for Output {
+    fn put(&self, byte: u8) {
+        self.0.lock().push(byte);
+    }
+}
+
+/// A board for these virtual CPUs.
+pub(crate) fn board(vcpus: &[Arc<VcpuPort>], output: &Output) -> Board {
+    Board::new(BoardSetup {
+        start_time: 0,
+        memory: MemorySize { below_4g: RAM as u64, above_4g: 0 },
+        console: Box::new(output.clone()),
+        vcpus: vcpus.to_vec(),
+    })
+}
+
+/// A virtual machine with one virtual CPU, on a host with every feature, as firmware leaves it.
+pub(crate) struct Machine {
+    pub(crate) vcpu: FakeVcpu,
+    pub(crate) state: VcpuState,
+}
+
+impl Machine {
+    pub(crate) fn new(vcpu: FakeVcpu) -> Self {
+        let port = Arc::new(VcpuPort::default());
+        let vm = Vm {
+            name: String::from("test"),
+            memory: Box::new(VecMemory::new(RAM)),
+            board: board(core::slice::from_ref(&port), &Output::default()),
+            clock: VmClock::new(0, TSC_KHZ),
+        };
+        let lapic = Lapic::new(0, true, 40, TimerClock::for_tsc(TSC_KHZ)).after_firmware();
+        port.mailbox.publish(lapic.address());
+        // What the devices asked for when they were made.
+        port.hazard.take();
+        let state = VcpuState {
+            port,
+            vm: Arc::new(vm),
+            lapic,
+            cpuid: CpuidTable::new(cpuid::tests::host(cpuid::tests::INTEL), &cpuid::tests::setup()),
+            msrs: MsrState::new(msr::tests::setup(Vendor::Intel)),
+            kvmclock: KvmClock::new(TSC_KHZ, UnixTime::default()),
+            halted: false,
+            stop: None,
+            counters: Counters::default(),
+        };
+        Self { vcpu, state }
+    }
+
+    /// Handles an exit.
+    pub(crate) fn exit(&mut self, exit: Exit) {
+        exits::handle(&mut self.vcpu, &mut self.state, exit);
+    }
+
+    /// Takes the slow path with what the hazard word holds.
+    pub(crate) fn prepare(&mut self) -> Next {
+        let taken = self.state.port.hazard.take();
+        events::prepare(&mut self.vcpu, &mut self.state, taken)
+    }
+}
