@@ -93,3 +93,47 @@ impl fmt::Display for Counters {
         write!(f, "; {} events delivered", self.injected)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::{Access, Io, IoForm};
+    use std::string::ToString;
+    use x86defs::addr::Gpa;
+    use x86defs::gpr::Gpr;
+
+    #[test]
+    fn each_kind_of_exit_is_counted_under_its_name() {
+        let io = Io { port: 0, width: 1, form: IoForm::empty() };
+        for (exit, name) in [
+            (Exit::Cpuid, "CPUID"),
+            (Exit::Hlt, "HLT"),
+            (Exit::Hypercall, "hypercall"),
+            (Exit::Rdmsr, "RDMSR"),
+            (Exit::Wrmsr, "WRMSR"),
+            (Exit::Io(io), "I/O"),
+            (Exit::NestedFault(Gpa(0), Access::WRITE), "MMIO"),
+            (Exit::ExternalInterrupt, "external interrupt"),
+            (Exit::InterruptWindow, "window"),
+            (Exit::NmiWindow, "window"),
+            (Exit::WriteCr(0, Gpr::Rax), "control register"),
+            (Exit::Xsetbv, "control register"),
+            (Exit::Exception(1, 0), "exception"),
+            (Exit::Pause, "other"),
+        ] {
+            let mut counters = Counters::default();
+            counters.exit(exit);
+            assert_eq!(counters.to_string(), std::format!("1 exits, {name} 1; 0 events delivered"));
+        }
+    }
+
+    #[test]
+    fn the_total_is_of_all_kinds() {
+        let mut counters = Counters { injected: 5, ..Counters::default() };
+        for exit in [Exit::Cpuid, Exit::Hlt, Exit::Cpuid] {
+            counters.exit(exit);
+        }
+        assert_eq!(counters.total(), 3);
+        assert_eq!(counters.to_string(), "3 exits, CPUID 2, HLT 1; 5 events delivered");
+    }
+}

@@ -1,5 +1,8 @@
 //! The slow path's decision: what to deliver, whether to enter, wait or stop, and when to be called again.
 
+#[cfg(test)]
+mod tests;
+
 use crate::board::NEVER;
 use crate::emulate;
 use crate::hazard;

@@ -41,3 +41,28 @@ impl Hazard {
         &self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_bit_of_its_own() {
+        let all = [EVENT, TIMER, HALT, STOP, CONSOLE, HOST_INTERRUPT];
+        assert!(all.iter().all(|bit| bit.is_power_of_two()));
+        assert_eq!(all.iter().fold(0, |sum, bit| sum | bit).count_ones() as usize, all.len());
+    }
+
+    #[test]
+    fn bits_add_up_until_they_are_taken() {
+        let hazard = Hazard::default();
+        assert!(!hazard.any());
+        hazard.raise(EVENT);
+        hazard.raise(STOP);
+        hazard.word().fetch_or(TIMER, Ordering::Release);
+        assert!(hazard.any());
+        assert_eq!(hazard.take(), EVENT | STOP | TIMER);
+        assert!(!hazard.any());
+        assert_eq!(hazard.take(), 0);
+    }
+}

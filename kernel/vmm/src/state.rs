@@ -143,3 +143,51 @@ impl VcpuState {
 pub fn host_tsc(vcpu: &impl Vcpu) -> u64 {
     vcpu.tsc().wrapping_add(vcpu.tsc_offset())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeVcpu, Machine, TSC_KHZ};
+    use std::string::ToString;
+
+    #[test]
+    fn a_machines_time_is_the_hosts_whatever_the_guest_makes_of_its_tsc() {
+        let mut machine = Machine::new(FakeVcpu::real());
+        machine.vcpu.host_tsc = TSC_KHZ;
+        machine.vcpu.set_tsc(5);
+        assert_eq!(host_tsc(&machine.vcpu), TSC_KHZ);
+        assert!(machine.state.now(&machine.vcpu).0.abs_diff(1_000_000) <= 1, "a millisecond");
+    }
+
+    #[test]
+    fn cr8_and_the_local_apic_agree_before_and_after_an_access() {
+        let mut machine = Machine::new(FakeVcpu::real());
+        machine.vcpu.cr8 = 6;
+        machine.vcpu.host_tsc = 77;
+        let seen = machine.state.with_lapic(&mut machine.vcpu, |lapic, now| {
+            let seen = (lapic.cr8(), now);
+            lapic.set_cr8(9);
+            (seen, LapicEffect::Nothing)
+        });
+        assert_eq!((seen, machine.vcpu.cr8), ((6, 77), 9));
+    }
+
+    #[test]
+    fn a_deadline_of_the_local_apic_is_a_hazard() {
+        let mut machine = Machine::new(FakeVcpu::real());
+        assert!(!machine.state.hazard());
+        machine.state.apply(LapicEffect::Deadline);
+        assert_eq!(machine.state.port.hazard.take(), hazard::TIMER);
+    }
+
+    #[test]
+    fn reasons_to_stop_read_as_sentences() {
+        for (reason, text) in [
+            (StopReason::PowerOff, "the guest powered off (ACPI S5)"),
+            (StopReason::Reset("port 0xCF9"), "the guest asked for a reset (port 0xCF9)"),
+            (StopReason::Unsupported("no such thing".to_string()), "no such thing"),
+        ] {
+            assert_eq!(reason.to_string(), text);
+        }
+    }
+}

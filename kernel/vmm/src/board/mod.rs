@@ -6,6 +6,8 @@
 mod interrupts;
 mod memory_bus;
 mod ports;
+#[cfg(test)]
+mod tests;
 
 pub use memory_bus::MemoryBus;
 pub use ports::Ports;
@@ -16,7 +18,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use devices::acpi_pm::AcpiPm;
+use devices::acpi_pm::{self, AcpiPm};
 use devices::effects::{Deadline, Device, Effects, Nanos, PowerEvent};
 use devices::i8042::I8042;
 use devices::ioapic::IoApic;
@@ -24,10 +26,14 @@ use devices::pci::PciHost;
 use devices::pic::Pic;
 use devices::pit::Pit;
 use devices::reset::{Port92, ResetControl};
-use devices::rtc::{MemorySize, Rtc};
+use devices::rtc::{self, MemorySize, Rtc};
 use devices::uart::Uart;
 use guestboot::platform;
 use spin::Mutex;
+
+// What the ACPI tables announce is what the devices answer to.
+const _: () = assert!(platform::S5_SLP_TYP == acpi_pm::S5_SLP_TYP);
+const _: () = assert!(platform::RTC_CENTURY == rtc::CENTURY);
 
 /// No deadline.
 pub const NEVER: u64 = u64::MAX;
