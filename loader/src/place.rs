@@ -14,7 +14,7 @@ use x86defs::addr::PAGE_SIZE;
 
 use crate::identity::FreeMemory;
 
-/// The kernel begins on a large page, so that it can map itself with such pages.
+/// The kernel begins on such a boundary, so that the low 21 bits of any address in it are those of its link address.
 const KERNEL_ALIGN: u64 = 2 << 20;
 /// Memory covered by one page table.
 const PAGE_TABLE_COVERS: u64 = 2 << 20;
@@ -23,7 +23,7 @@ const PAGE_TABLE_COVERS: u64 = 2 << 20;
 const UPPER_TABLES: u64 = 3;
 /// Page tables for the stack.
 const STACK_TABLES: u64 = 1;
-/// Memory below 1 MiB is left to the kernel, which starts the other CPUs there.
+/// Memory below 1 MiB is left alone: real-mode code and old firmware use it.
 const WINDOW: PhysRange = PhysRange { start: 1 << 20, len: REACH - (1 << 20) };
 
 /// Places the kernel, maps it at its link address and its stack below [`BOOT_STACK_TOP`], and says where the

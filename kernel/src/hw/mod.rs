@@ -97,8 +97,9 @@ pub trait Backend: Sized + 'static {
     /// `guest` is the top object of the current vCPU stack and stays valid; nobody else uses it.
     unsafe fn enter<const PROFILED: bool>(guest: *mut Guest<Self>) -> !;
 
-    /// The virtual CPU ceases to be resident: what it has in this CPU is saved or dropped, and the host is as it
-    /// was before [`Backend::enter`].
+    /// The virtual CPU ceases to be resident: descriptor tables and interrupts of the host are as they were before
+    /// [`Backend::enter`]. What the guest has in other registers of this CPU is not saved; it stays there until the
+    /// next virtual CPU begins with its own.
     fn leave(vcpu: &mut Self::Vcpu);
 
     /// Lets pending host interrupts in for a moment.

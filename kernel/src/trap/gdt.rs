@@ -27,7 +27,7 @@ struct Tables {
 }
 
 struct Shared(UnsafeCell<Tables>);
-// SAFETY: written by `init` once, before interrupts or further CPUs exist; then only the CPU reads it.
+// SAFETY: written by `init` alone, with interrupts off, while one CPU is in use; otherwise only the CPU reads it.
 unsafe impl Sync for Shared {}
 
 static TABLES: Shared = Shared(UnsafeCell::new(Tables {
@@ -36,9 +36,10 @@ static TABLES: Shared = Shared(UnsafeCell::new(Tables {
     double_fault_stack: [0; STACK_BYTES / 4],
 }));
 
-/// Fills the tables in and loads GDTR, the segment registers and TR.
+/// Fills the tables in and loads GDTR, the segment registers and TR: at start, and again when a guest has replaced
+/// what SVM leaves to it. The contents are the same each time.
 pub(super) fn init() {
-    // SAFETY: called once, before anybody else can look.
+    // SAFETY: interrupts are off and one CPU is in use: no other reference is live.
     let tables = unsafe { &mut *TABLES.0.get() };
     let stack_top = tables.double_fault_stack.as_ptr_range().end as u64 & !15;
     tables.tss.interrupt_stack_table[usize::from(DOUBLE_FAULT_IST) - 1] = VirtAddr::new(stack_top);

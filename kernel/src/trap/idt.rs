@@ -104,17 +104,19 @@ struct Gate {
 const INTERRUPT_GATE: u8 = 0x8e;
 
 struct Table(UnsafeCell<[Gate; 256]>);
-// SAFETY: written by `init` once and by `forbid_ist` in one byte; otherwise only the CPU reads it.
+// SAFETY: written by `init`, and by `forbid_ist` in one byte, with interrupts off, while one CPU is in use;
+// otherwise only the CPU reads it.
 unsafe impl Sync for Table {}
 
 const EMPTY: Gate =
     Gate { offset_low: 0, selector: 0, ist: 0, kind: 0, offset_mid: 0, offset_high: 0, zero: 0 };
 static IDT: Table = Table(UnsafeCell::new([EMPTY; 256]));
 
-/// Fills the table in and loads IDTR.
+/// Fills the table in and loads IDTR: at start, and again when no guest is resident any more, to undo
+/// [`forbid_ist`].
 pub(super) fn init() {
     let stubs = &raw const trap_stubs as u64;
-    // SAFETY: called once, before anybody else can look.
+    // SAFETY: interrupts are off and one CPU is in use: no other reference is live.
     let table = unsafe { &mut *IDT.0.get() };
     for (vector, gate) in table.iter_mut().enumerate() {
         let handler = stubs + STUB_BYTES * vector as u64;

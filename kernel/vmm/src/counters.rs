@@ -67,7 +67,7 @@ pub struct Counters {
     pub unknown_msrs: u64,
     /// TSC ticks spent in the hypervisor, idling left out; only while profiling.
     pub in_hypervisor: u64,
-    /// TSC ticks spent waiting in HLT; only while profiling.
+    /// TSC ticks spent waiting in HLT.
     pub idle: u64,
 }
 

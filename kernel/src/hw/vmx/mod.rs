@@ -1,7 +1,8 @@
 //! Intel VMX (SDM 3, chapters 24 to 31).
 //!
 //! The controls are computed once, and constant afterwards but for a closed list: the interrupt and NMI windows,
-//! the TPR threshold, and whether EFER is switched. The host keeps nothing of its own in the CPU that a guest could
+//! the TPR threshold, whether EFER is switched, IA-32e mode, the TSC offset, the read shadows of CR0 and CR4, the event
+//! to inject, and the value of the preemption timer. The host keeps nothing of its own in the CPU that a guest could
 //! replace without an exit restoring it.
 #![allow(unsafe_code, reason = "VMX instructions and MSRs")]
 
