@@ -44,6 +44,11 @@ pub enum Problem {
     Syntax(String),
     /// Not text.
     NotUtf8,
+    /// Longer than [`MAX_BYTES`](super::MAX_BYTES).
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
     /// There is no such key.
     UnknownKey {
         /// The keys that there are.
@@ -79,6 +84,9 @@ impl fmt::Display for Problem {
         match self {
             Self::Syntax(message) => f.write_str(message),
             Self::NotUtf8 => f.write_str("expected UTF-8 text"),
+            Self::TooLong { bytes } => {
+                write!(f, "expected a configuration of at most {} bytes, found {bytes}", super::MAX_BYTES)
+            }
             Self::UnknownKey { known } => {
                 f.write_str("unknown key, expected one of ")?;
                 for (n, key) in known.iter().enumerate() {
@@ -113,6 +121,11 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
+    pub(super) fn too_long(file: &str, bytes: usize) -> Self {
+        let problem = Problem::TooLong { bytes };
+        Self { file: file.into(), position: Position::START, vm: None, key: None, problem }
+    }
+
     pub(super) fn not_utf8(file: &str, text: &[u8], error: core::str::Utf8Error) -> Self {
         let position = Position::of(text, error.valid_up_to());
         Self { file: file.into(), position, vm: None, key: None, problem: Problem::NotUtf8 }

@@ -22,6 +22,12 @@ use table::{Errors, Table};
 use toml::de::DeTable;
 use x86defs::addr::PAGE_SIZE;
 
+/// Longest configuration. Reading one can take [`BYTES_PER_BYTE`] times its length of memory.
+pub const MAX_BYTES: usize = 16 << 10;
+
+/// Memory that reading takes for each byte of the text, at worst (a list of small tables).
+pub const BYTES_PER_BYTE: usize = 256;
+
 /// A host console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Console {
@@ -177,6 +183,9 @@ pub fn parse(file: &str, text: &[u8]) -> Parsed {
 
 /// The file as text and as TOML.
 fn document<'a>(file: &str, text: &'a [u8]) -> Result<(&'a str, DeTable<'a>), Box<ConfigError>> {
+    if text.len() > MAX_BYTES {
+        return Err(ConfigError::too_long(file, text.len()).into());
+    }
     let text = core::str::from_utf8(text).map_err(|error| ConfigError::not_utf8(file, text, error))?;
     let root = DeTable::parse(text).map_err(|error| ConfigError::syntax(file, text, &error))?;
     Ok((text, root.into_inner()))

@@ -314,8 +314,18 @@ fn no_damage_panics() {
 }
 
 #[test]
+fn a_file_that_would_exhaust_memory_is_refused() {
+    let comment = |bytes| "#".repeat(bytes);
+    assert_eq!(
+        errors(&comment(MAX_BYTES + 1)),
+        ["gossamer.toml:1:1: expected a configuration of at most 16384 bytes, found 16385"]
+    );
+    assert_ne!(errors(&comment(MAX_BYTES)), errors(&comment(MAX_BYTES + 1)));
+}
+
+#[test]
 fn deep_nesting_is_an_error() {
-    let errors = errors(&std::format!("console = {}", "[".repeat(100_000)));
+    let errors = errors(&std::format!("console = {}", "[".repeat(MAX_BYTES - 10)));
     assert!(errors[0].starts_with("gossamer.toml:1:"), "{}", errors[0]);
 }
 
