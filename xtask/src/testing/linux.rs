@@ -183,9 +183,16 @@ impl Session {
         });
     }
 
-    /// Waits for the shell's first prompt. Gives init's own line.
-    pub fn reach_shell(&mut self) -> Result<()> {
+    /// Waits for init's own line.
+    pub fn reach_init(&mut self) -> Result<()> {
         let reached = self.running.expect(initramfs::MARKER, TO_SHELL * self.patience);
+        self.broken = reached.is_err();
+        reached.map(drop).context("Linux did not reach its init")
+    }
+
+    /// Waits for the shell's first prompt.
+    pub fn reach_shell(&mut self) -> Result<()> {
+        let reached = self.reach_init();
         let prompt = reached.and_then(|_| self.running.expect(initramfs::PROMPT, COMMAND * self.patience));
         self.broken = prompt.is_err();
         prompt.map(drop).context("Linux did not reach its shell")
@@ -256,6 +263,11 @@ impl Session {
     /// Switches the guest off, and with it the machine.
     pub fn power_off(&mut self, hosted: bool) -> Result<()> {
         self.running.send("poweroff -f\n")?;
+        self.ends_powered_off(hosted)
+    }
+
+    /// Waits for the guest to switch the machine off, as the hypervisor must then have said.
+    pub fn ends_powered_off(&mut self, hosted: bool) -> Result<()> {
         let ending = self.running.wait(SWITCHING_OFF)?;
         ensure!(ending == Ending::PowerOff, "the machine ended otherwise: {ending:?}");
         if hosted {
