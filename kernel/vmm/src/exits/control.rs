@@ -1,5 +1,6 @@
 //! Control and debug registers, where a backend has to intercept them.
 
+use super::exception::DR7_GD;
 use crate::memory::Width;
 use crate::state::VcpuState;
 use crate::vcpu::Vcpu;
@@ -9,8 +10,6 @@ use x86defs::event::{Event, Exception};
 use x86defs::gpr::Gpr;
 use x86defs::segment::{Attributes, SegmentName};
 
-/// DR7.GD: general detect.
-const DR7_GD: u64 = 1 << 13;
 /// DR6.BD: a debug register was accessed while GD was set.
 const DR6_BD: u64 = 1 << 13;
 /// Bits 31:5 that hold a PAE page-directory-pointer table's address (SDM 3, 4.4.1).

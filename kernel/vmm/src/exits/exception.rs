@@ -6,7 +6,7 @@ use crate::vcpu::Vcpu;
 use x86defs::event::{Event, Exception};
 
 /// DR7.GD: general detect (SDM 3, 18.2.4).
-const DR7_GD: u64 = 1 << 13;
+pub(super) const DR7_GD: u64 = 1 << 13;
 
 pub(super) fn reflect<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, vector: u8, error_code: u32) {
     const DEBUG: u8 = Exception::Debug as u8;
