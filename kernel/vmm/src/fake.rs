@@ -1,9 +1,11 @@
 //! Doubles for tests on the host: a virtual CPU that is nothing but its registers, and guest memory in a
 //! vector.
 
+mod host;
 mod machine;
 
-pub(crate) use machine::{Machine, Output, RAM, TSC_KHZ, board};
+pub use host::{AMD, INTEL, cpuid_setup, host, msr_setup, skylake_xsave};
+pub use machine::{Machine, Output, RAM, TSC_KHZ, board};
 
 use crate::memory::{GuestMemory, NotRam, Width};
 use crate::vcpu::{Mode, StateMsr, Vcpu, Window};
@@ -17,49 +19,50 @@ use x86defs::gpr::Gpr;
 use x86defs::segment::{Attributes, DescriptorTable, Segment, SegmentName};
 
 /// A virtual CPU whose whole state can be set and seen.
+#[allow(missing_docs, reason = "registers by their own names")]
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct FakeVcpu {
-    pub(crate) gprs: [u64; 16],
-    pub(crate) rip: u64,
-    pub(crate) rflags: Rflags,
-    pub(crate) cpl: u8,
-    pub(crate) segments: [Segment; 8],
-    pub(crate) gdtr: DescriptorTable,
-    pub(crate) idtr: DescriptorTable,
-    pub(crate) cr0: Cr0,
-    pub(crate) cr2: u64,
-    pub(crate) cr3: u64,
-    pub(crate) cr4: Cr4,
-    pub(crate) pdptes: Option<[u64; 4]>,
-    pub(crate) cr8: u8,
-    pub(crate) efer: Efer,
-    pub(crate) dr6: u64,
-    pub(crate) dr7: u64,
-    pub(crate) xcr0: u64,
+pub struct FakeVcpu {
+    pub gprs: [u64; 16],
+    pub rip: u64,
+    pub rflags: Rflags,
+    pub cpl: u8,
+    pub segments: [Segment; 8],
+    pub gdtr: DescriptorTable,
+    pub idtr: DescriptorTable,
+    pub cr0: Cr0,
+    pub cr2: u64,
+    pub cr3: u64,
+    pub cr4: Cr4,
+    pub pdptes: Option<[u64; 4]>,
+    pub cr8: u8,
+    pub efer: Efer,
+    pub dr6: u64,
+    pub dr7: u64,
+    pub xcr0: u64,
     /// By the discriminant of [`StateMsr`].
-    pub(crate) state_msrs: [u64; 13],
+    pub state_msrs: [u64; 13],
     /// Length of the intercepted instruction, for [`Vcpu::skip`].
-    pub(crate) instruction_len: u8,
+    pub instruction_len: u8,
     /// How many instructions were skipped.
-    pub(crate) skips: usize,
+    pub skips: usize,
     /// Blocking by STI or MOV SS.
-    pub(crate) shadow: bool,
+    pub shadow: bool,
     /// Blocking by NMI.
-    pub(crate) nmi_blocked: bool,
-    pub(crate) pending: Option<Event>,
-    pub(crate) interrupt_window: bool,
-    pub(crate) nmi_window: bool,
-    pub(crate) tpr_threshold: u8,
+    pub nmi_blocked: bool,
+    pub pending: Option<Event>,
+    pub interrupt_window: bool,
+    pub nmi_window: bool,
+    pub tpr_threshold: u8,
     /// What the host's TSC reads.
-    pub(crate) host_tsc: u64,
-    pub(crate) tsc_offset: u64,
+    pub host_tsc: u64,
+    pub tsc_offset: u64,
     /// Every call of [`Vcpu::flush_tlb`].
-    pub(crate) flushes: Vec<Option<Gva>>,
+    pub flushes: Vec<Option<Gva>>,
 }
 
 impl FakeVcpu {
     /// Real mode with zero segment bases and 64 KiB limits.
-    pub(crate) fn real() -> FakeVcpu {
+    pub fn real() -> FakeVcpu {
         let data = segment(
             0,
             Attributes::PRESENT | Attributes::NON_SYSTEM | Attributes::READ_WRITE | Attributes::ACCESSED,
@@ -99,7 +102,7 @@ impl FakeVcpu {
     }
 
     /// Flat 32-bit protected mode at CPL 0 without paging.
-    pub(crate) fn protected32() -> FakeVcpu {
+    pub fn protected32() -> FakeVcpu {
         let mut vcpu = FakeVcpu::real();
         vcpu.cr0 |= Cr0::PE;
         let flat = Attributes::PRESENT
@@ -114,7 +117,7 @@ impl FakeVcpu {
     }
 
     /// Flat 16-bit protected mode at CPL 0 without paging.
-    pub(crate) fn protected16() -> FakeVcpu {
+    pub fn protected16() -> FakeVcpu {
         let mut vcpu = FakeVcpu::protected32();
         for segment in &mut vcpu.segments {
             segment.attributes -= Attributes::DEFAULT_BIG | Attributes::GRANULARITY;
@@ -124,7 +127,7 @@ impl FakeVcpu {
     }
 
     /// Virtual-8086 mode without paging.
-    pub(crate) fn virtual8086() -> FakeVcpu {
+    pub fn virtual8086() -> FakeVcpu {
         let mut vcpu = FakeVcpu::real();
         vcpu.cr0 |= Cr0::PE;
         vcpu.rflags |= Rflags::VM;
@@ -133,7 +136,7 @@ impl FakeVcpu {
     }
 
     /// 64-bit mode at CPL 0 with the page tables at `cr3`.
-    pub(crate) fn long(cr3: u64) -> FakeVcpu {
+    pub fn long(cr3: u64) -> FakeVcpu {
         let mut vcpu = FakeVcpu::protected32();
         vcpu.cr0 |= Cr0::PG | Cr0::WP | Cr0::NE;
         vcpu.cr3 = cr3;
@@ -145,7 +148,7 @@ impl FakeVcpu {
     }
 
     /// A segment register, to be changed.
-    pub(crate) fn segment_mut(&mut self, name: SegmentName) -> &mut Segment {
+    pub fn segment_mut(&mut self, name: SegmentName) -> &mut Segment {
         &mut self.segments[name as usize]
     }
 
@@ -328,31 +331,31 @@ impl Vcpu for FakeVcpu {
 }
 
 /// Guest memory from address 0 on, of which a part may be ROM.
-pub(crate) struct VecMemory {
+pub struct VecMemory {
     words: Vec<AtomicU64>,
     rom: Range<u64>,
 }
 
 impl VecMemory {
     /// Zeroed RAM; `bytes` is a multiple of 8.
-    pub(crate) fn new(bytes: usize) -> VecMemory {
+    pub fn new(bytes: usize) -> VecMemory {
         VecMemory { words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect(), rom: 0..0 }
     }
 
     /// Makes this range ROM, with its present contents.
-    pub(crate) fn protect(&mut self, range: Range<u64>) {
+    pub fn protect(&mut self, range: Range<u64>) {
         self.rom = range;
     }
 
     /// A value for a test to look at; the address need not be aligned.
-    pub(crate) fn peek(&self, at: u64, width: Width) -> u64 {
+    pub fn peek(&self, at: u64, width: Width) -> u64 {
         let mut bytes = [0; 8];
         self.read(Gpa(at), &mut bytes[..width.bytes()]).unwrap();
         u64::from_le_bytes(bytes)
     }
 
     /// Sets a value; the address need not be aligned.
-    pub(crate) fn poke(&self, at: u64, width: Width, value: u64) {
+    pub fn poke(&self, at: u64, width: Width, value: u64) {
         self.write(Gpa(at), &value.to_le_bytes()[..width.bytes()]).unwrap();
     }
 

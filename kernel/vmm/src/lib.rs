@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 extern crate std;
 
 pub mod board;
@@ -17,8 +17,8 @@ pub mod emulate;
 pub mod events;
 pub mod exit;
 pub mod exits;
-#[cfg(test)]
-mod fake;
+#[cfg(any(test, feature = "testing"))]
+pub mod fake;
 pub mod firmware;
 pub mod hazard;
 pub mod kvmclock;

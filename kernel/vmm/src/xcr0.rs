@@ -134,23 +134,9 @@ pub fn host_layout(host: impl Fn(u32, u32) -> CpuidResult) -> XsaveLayout {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// Leaf 0xD of a CPU with x87 to AVX-512 and PKRU, in the layout of Skylake.
-    pub(crate) fn skylake(subleaf: u32) -> CpuidResult {
-        let (eax, ebx, ecx) = match subleaf {
-            0 => (0x2e7, 0x240, 0xa88),
-            1 => (0xf, 0x240, 0),
-            2 => (0x100, 0x240, 0),
-            5 => (0x40, 0x440, 0),
-            6 => (0x200, 0x480, 0),
-            7 => (0x400, 0x680, 0),
-            9 => (8, 0xa80, 0),
-            _ => (0, 0, 0),
-        };
-        CpuidResult { eax, ebx, ecx, edx: 0 }
-    }
+    use crate::fake::skylake_xsave as skylake;
 
     #[test]
     fn offers_x87_to_avx512_and_nothing_else() {

@@ -6,7 +6,7 @@ mod build;
 mod controls;
 mod features;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use crate::lapic::{ApicMode, Lapic, TimerClock};
 use crate::vcpu::Vcpu;

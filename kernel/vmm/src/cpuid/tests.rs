@@ -2,42 +2,8 @@
 
 use super::features::{FEATURES, When};
 use super::*;
-use crate::fake::FakeVcpu;
-use crate::xcr0::tests::skylake as skylake_xsave;
+use crate::fake::{AMD, FakeVcpu, INTEL, cpuid_setup as setup, host};
 use x86defs::cpuid::Register;
-
-const ALL_ONES: CpuidResult = CpuidResult { eax: !0, ebx: !0, ecx: !0, edx: !0 };
-pub(crate) const INTEL: [&[u8; 4]; 3] = [b"Genu", b"ineI", b"ntel"];
-const AMD: [&[u8; 4]; 3] = [b"Auth", b"enti", b"cAMD"];
-
-/// A CPU with every feature bit, and sane values where sanity matters.
-pub(crate) fn host(vendor: [&[u8; 4]; 3]) -> impl Fn(u32, u32) -> CpuidResult {
-    let word = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes);
-    let (ebx, edx, ecx) = (word(vendor[0]), word(vendor[1]), word(vendor[2]));
-    move |leaf, subleaf| match leaf {
-        leaf::VENDOR => CpuidResult { eax: 0x20, ebx, ecx, edx },
-        leaf::FEATURES => CpuidResult { eax: 0x0005_0654, ebx: 0x0710_0800, ..ALL_ONES },
-        leaf::CACHE_PARAMETERS => match subleaf {
-            0 => CpuidResult { eax: 0x1c00_4121, ebx: 0x01c0_003f, ecx: 63, edx: 0 },
-            1 => CpuidResult { eax: 0x1c03_c163, ebx: 0x0280_003f, ecx: 0x9fff, edx: 4 },
-            _ => CpuidResult::default(),
-        },
-        leaf::XSAVE => skylake_xsave(subleaf),
-        leaf::EXTENDED_MAX => CpuidResult { eax: 0x8000_0028, ebx, ecx, edx },
-        leaf::ADDRESS_SIZES => CpuidResult { eax: 0x3034, ..ALL_ONES },
-        _ => ALL_ONES,
-    }
-}
-
-pub(crate) fn setup() -> Setup {
-    Setup {
-        offered: Offered::all(),
-        apic_id: 0,
-        cpus: 1,
-        physical_bits: 40,
-        clock: TimerClock::for_tsc(2_900_000),
-    }
-}
 
 struct Cpu {
     table: CpuidTable,

@@ -1,16 +1,16 @@
 //! Doubles of what surrounds a virtual CPU: its virtual machine, and a board alone.
 
-use super::{FakeVcpu, VecMemory};
+use super::{FakeVcpu, INTEL, VecMemory, cpuid_setup, host, msr_setup};
 use crate::board::{Board, BoardSetup, ConsoleSink, VcpuPort};
 use crate::clock::VmClock;
 use crate::counters::Counters;
-use crate::cpuid::{self, CpuidTable};
+use crate::cpuid::CpuidTable;
 use crate::events::{self, Next};
 use crate::exit::Exit;
 use crate::exits;
 use crate::kvmclock::{KvmClock, UnixTime};
 use crate::lapic::{Lapic, TimerClock};
-use crate::msr::{self, MsrState};
+use crate::msr::MsrState;
 use crate::state::{VcpuState, Vm};
 use devices::rtc::MemorySize;
 use spin::Mutex;
@@ -21,16 +21,17 @@ use std::vec::Vec;
 use x86defs::cpuid::Vendor;
 
 /// Frequency of the TSC of both host and guest.
-pub(crate) const TSC_KHZ: u64 = 2_900_000;
+pub const TSC_KHZ: u64 = 2_900_000;
 /// Bytes of a machine's RAM, from address 0 on.
-pub(crate) const RAM: usize = 0x8000;
+pub const RAM: usize = 0x8000;
 
 /// What a guest has sent through its serial port.
 #[derive(Clone, Default)]
-pub(crate) struct Output(Arc<Mutex<Vec<u8>>>);
+pub struct Output(Arc<Mutex<Vec<u8>>>);
 
 impl Output {
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    /// All bytes so far.
+    pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().clone()
     }
 }
@@ -42,7 +43,7 @@ impl ConsoleSink for Output {
 }
 
 /// A board for these virtual CPUs.
-pub(crate) fn board(vcpus: &[Arc<VcpuPort>], output: &Output) -> Board {
+pub fn board(vcpus: &[Arc<VcpuPort>], output: &Output) -> Board {
     Board::new(BoardSetup {
         start_time: 0,
         memory: MemorySize { below_4g: RAM as u64, above_4g: 0 },
@@ -52,13 +53,16 @@ pub(crate) fn board(vcpus: &[Arc<VcpuPort>], output: &Output) -> Board {
 }
 
 /// A virtual machine with one virtual CPU, on a host with every feature, as firmware leaves it.
-pub(crate) struct Machine {
-    pub(crate) vcpu: FakeVcpu,
-    pub(crate) state: VcpuState,
+pub struct Machine {
+    /// Its virtual CPU.
+    pub vcpu: FakeVcpu,
+    /// The rest of it.
+    pub state: VcpuState,
 }
 
 impl Machine {
-    pub(crate) fn new(vcpu: FakeVcpu) -> Self {
+    /// Around this virtual CPU.
+    pub fn new(vcpu: FakeVcpu) -> Self {
         let port = Arc::new(VcpuPort::default());
         let vm = Vm {
             name: String::from("test"),
@@ -74,8 +78,8 @@ impl Machine {
             port,
             vm: Arc::new(vm),
             lapic,
-            cpuid: CpuidTable::new(cpuid::tests::host(cpuid::tests::INTEL), &cpuid::tests::setup()),
-            msrs: MsrState::new(msr::tests::setup(Vendor::Intel)),
+            cpuid: CpuidTable::new(host(INTEL), &cpuid_setup()),
+            msrs: MsrState::new(msr_setup(Vendor::Intel)),
             kvmclock: KvmClock::new(TSC_KHZ, UnixTime::default()),
             halted: false,
             stop: None,
@@ -85,12 +89,12 @@ impl Machine {
     }
 
     /// Handles an exit.
-    pub(crate) fn exit(&mut self, exit: Exit) {
+    pub fn exit(&mut self, exit: Exit) {
         exits::handle(&mut self.vcpu, &mut self.state, exit);
     }
 
     /// Takes the slow path with what the hazard word holds.
-    pub(crate) fn prepare(&mut self) -> Next {
+    pub fn prepare(&mut self) -> Next {
         let taken = self.state.port.hazard.take();
         events::prepare(&mut self.vcpu, &mut self.state, taken)
     }

@@ -7,7 +7,7 @@ mod mtrr;
 mod registers;
 mod table;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 pub use direct::{Direct, direct};
 pub use fault::{FaultReason, MsrFault};

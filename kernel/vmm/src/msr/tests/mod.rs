@@ -4,25 +4,12 @@ mod dispatch;
 
 use super::table::{Model, TABLE};
 use super::*;
-use crate::fake::{FakeVcpu, TSC_KHZ};
+use crate::fake::{FakeVcpu, msr_setup as setup};
 use crate::vcpu::StateMsr;
 use std::vec::Vec;
 use x86defs::control::{Cr0, Efer};
 use x86defs::cpuid::Vendor;
 use x86defs::msr as number;
-
-pub(crate) fn setup(vendor: Vendor) -> MsrSetup {
-    MsrSetup {
-        vendor,
-        physical_bits: 40,
-        tsc_khz: TSC_KHZ,
-        allowed_efer: Efer::SCE | Efer::LME | Efer::LMA | Efer::NXE,
-        microcode: 0x42,
-        low_ram_end: 0x4000_0000,
-        high_ram_end: 0x1_4000_0000,
-        ignore_unknown: false,
-    }
-}
 
 struct Cpu {
     vcpu: FakeVcpu,
