@@ -161,6 +161,7 @@ extern "C" fn start(magic: u32, info: u32) -> ! {
     serial::init();
     let boot = boot::init(Protocol::from_magic(magic), u64::from(info));
     machine::init(boot);
+    power::init(boot);
     time::init();
     guest_main(boot);
     power::off();

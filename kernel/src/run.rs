@@ -38,7 +38,7 @@ pub fn run<B: Backend>(guest: Guest<B>, stack: &Stack, profile: bool) -> (Guest<
         apic::arm(u64::MAX);
         let mut guest = place.read();
         B::leave(&mut guest.hw);
-        let reason = guest.state.stop.take().unwrap_or(StopReason::PowerOff);
+        let reason = guest.state.stop.take().unwrap_or(StopReason::PowerOff("ACPI S5"));
         (guest, reason)
     }
 }

@@ -19,8 +19,10 @@ pub enum Deadline {
 /// Something that ends or restarts the virtual machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerEvent {
-    /// The guest switched itself off (ACPI S5).
-    PowerOff,
+    /// The guest switched itself off; the text names how, e.g. "ACPI S5".
+    PowerOff(&'static str),
+    /// The guest ended its run with this status.
+    Exit(u32),
     /// The guest asked for a reset; the text names how, e.g. "port 0xCF9".
     Reset(&'static str),
 }

@@ -16,6 +16,7 @@
 pub mod acpi_pm;
 mod clock;
 pub mod effects;
+pub mod emulator;
 mod fifo;
 pub mod i8042;
 pub mod ioapic;

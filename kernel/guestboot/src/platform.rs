@@ -25,6 +25,10 @@ impl PortRange {
     pub const fn contains(self, port: u16) -> bool {
         port >= self.first && port - self.first < self.count
     }
+    /// Whether both have a port in common.
+    pub const fn overlaps(self, other: Self) -> bool {
+        self.contains(other.first) || other.contains(self.first)
+    }
 }
 
 /// Most virtual CPUs of one virtual machine that the tables have room for.
@@ -39,6 +43,16 @@ pub const IOAPIC_ID: u8 = 0;
 /// First global system interrupt of the I/O APIC.
 pub const IOAPIC_GSI_BASE: u32 = 0;
 
+/// The 8259 pair, and its edge/level control registers.
+pub const PIC_MASTER: PortRange = PortRange::new(0x20, 2);
+/// See [`PIC_MASTER`].
+pub const PIC_SLAVE: PortRange = PortRange::new(0xa0, 2);
+/// See [`PIC_MASTER`].
+pub const ELCR: PortRange = PortRange::new(0x4d0, 2);
+/// System control port B: timer 2, speaker and NMI status.
+pub const PORT_B: PortRange = PortRange::new(0x61, 1);
+/// System control port A: A20 and fast reset.
+pub const PORT_92: PortRange = PortRange::new(0x92, 1);
 /// The 8254 timer.
 pub const PIT: PortRange = PortRange::new(0x40, 4);
 /// The timer's line at the 8259.
@@ -77,6 +91,40 @@ pub const PM1A_EVT: PortRange = PortRange::new(0x600, 4);
 pub const PM1A_CNT: PortRange = PortRange::new(0x604, 2);
 /// ACPI PM timer, 32 bits wide (ACPI 6.5, 4.8.3.3).
 pub const PM_TMR: PortRange = PortRange::new(0x608, 4);
+/// The debug console of Bochs and QEMU.
+pub const DEBUG_CONSOLE: PortRange = PortRange::new(0xe9, 1);
+/// Ports of QEMU's isa-debug-exit, wherever the configuration puts it.
+pub const DEBUG_EXIT_PORTS: u16 = 4;
+/// Bochs's shutdown port; only if the configuration asks for compatibility.
+pub const BOCHS_SHUTDOWN: PortRange = PortRange::new(0x8900, 1);
+/// PM1 control where Bochs and old versions of QEMU have it; only if the configuration asks for compatibility.
+pub const EMULATOR_PM1_CNT: PortRange = PortRange::new(0xb004, 2);
+
+/// All ports that are always claimed, but [`RESET`], which lies in [`PCI_CONFIG`]. [`PM1A_EVT`] to [`PM_TMR`] are
+/// one device.
+pub const FIXED_PORTS: [PortRange; 13] = [
+    PIC_MASTER,
+    PIC_SLAVE,
+    ELCR,
+    PIT,
+    PORT_B,
+    I8042_DATA,
+    I8042_COMMAND,
+    RTC,
+    PORT_92,
+    COM1,
+    PCI_CONFIG,
+    PortRange::new(PM1A_EVT.first, PM_TMR.last() - PM1A_EVT.first + 1),
+    DEBUG_CONSOLE,
+];
+/// Ports that are claimed only if the configuration asks for compatibility with QEMU.
+pub const COMPAT_PORTS: [PortRange; 2] = [BOCHS_SHUTDOWN, EMULATOR_PM1_CNT];
+
+/// Whether no device of ours can be at any of these ports.
+pub fn is_free(ports: PortRange) -> bool {
+    FIXED_PORTS.iter().chain(&COMPAT_PORTS).all(|claimed| !claimed.overlaps(ports))
+}
+
 /// SLP_TYP that, written to [`PM1A_CNT`] together with SLP_EN, powers off.
 pub const S5_SLP_TYP: u8 = 0;
 /// The system control interrupt's line and global system interrupt: level, active high.

@@ -223,6 +223,8 @@ fn vcpu_state(
         start_time: time::wall_clock(),
         memory: memory_size(map),
         console: Box::new(HostConsole),
+        debug_exit: config.debug_exit,
+        compat: config.compat,
         vcpus: vec![port.clone()],
     });
     let vm = Arc::new(Vm {

@@ -55,8 +55,9 @@ pub fn prepare<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, taken: u32) -> Next
 fn stops(state: &mut VcpuState) -> bool {
     if let Some(event) = state.vm.board.take_power_event() {
         state.stop.get_or_insert(match event {
-            PowerEvent::PowerOff => StopReason::PowerOff,
+            PowerEvent::PowerOff(how) => StopReason::PowerOff(how),
             PowerEvent::Reset(how) => StopReason::Reset(how),
+            PowerEvent::Exit(status) => StopReason::Exit(status),
         });
     }
     state.stop.is_some()

@@ -5,7 +5,7 @@ mod host;
 mod machine;
 
 pub use host::{AMD, INTEL, cpuid_setup, host, msr_setup, skylake_xsave};
-pub use machine::{Machine, Output, RAM, TSC_KHZ, board};
+pub use machine::{Machine, Output, RAM, TSC_KHZ, board, board_setup};
 
 use crate::memory::{GuestMemory, NotRam, Width};
 use crate::vcpu::{Mode, StateMsr, Vcpu, Window};

@@ -19,10 +19,12 @@ use devices::effects::Nanos;
 /// Why a virtual machine stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// The guest switched itself off.
-    PowerOff,
+    /// The guest switched itself off, in this way.
+    PowerOff(&'static str),
     /// The guest asked for a reset, in this way.
     Reset(&'static str),
+    /// The guest ended with this status, through its debug exit.
+    Exit(u32),
     /// A triple fault.
     TripleFault,
     /// The guest halted with interrupts off: nothing can wake it.
@@ -34,8 +36,15 @@ pub enum StopReason {
 impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StopReason::PowerOff => f.write_str("the guest powered off (ACPI S5)"),
+            StopReason::PowerOff(how) => write!(f, "the guest powered off ({how})"),
             StopReason::Reset(how) => write!(f, "the guest asked for a reset ({how})"),
+            StopReason::Exit(status) => {
+                let qemu = qemu_exit_code(*status);
+                write!(
+                    f,
+                    "the guest exited with status {status} (debug exit; QEMU's exit code would be {qemu})"
+                )
+            }
             StopReason::TripleFault => {
                 f.write_str("triple fault: an exception while delivering a double fault")
             }
@@ -43,6 +52,12 @@ impl fmt::Display for StopReason {
             StopReason::Unsupported(what) => f.write_str(what),
         }
     }
+}
+
+/// QEMU's process ends with this code where a guest writes `status` to isa-debug-exit: a POSIX exit code has eight
+/// bits, and 0 is left to a proper power-off.
+fn qemu_exit_code(status: u32) -> u8 {
+    (status << 1 | 1) as u8
 }
 
 /// What all virtual CPUs of a virtual machine share.
@@ -183,7 +198,11 @@ mod tests {
     #[test]
     fn reasons_to_stop_read_as_sentences() {
         for (reason, text) in [
-            (StopReason::PowerOff, "the guest powered off (ACPI S5)"),
+            (StopReason::PowerOff("ACPI S5"), "the guest powered off (ACPI S5)"),
+            (
+                StopReason::Exit(0x110),
+                "the guest exited with status 272 (debug exit; QEMU's exit code would be 33)",
+            ),
             (StopReason::Reset("port 0xCF9"), "the guest asked for a reset (port 0xCF9)"),
             (StopReason::Unsupported("no such thing".to_string()), "no such thing"),
         ] {

@@ -58,6 +58,7 @@ ata0: enabled=1, ioaddr1=0x1f0, ioaddr2=0x3f0, irq=14
 ata0-master: type=cdrom, path=boot.iso, status=inserted
 boot: cdrom
 com1: enabled=1, mode=socket-client, dev=localhost:{console_port}
+port_e9_hack: enabled=1
 clock: sync=none, time0=local
 log: {LOG}
 panic: action=fatal

@@ -60,6 +60,8 @@ impl Qemu {
             &memory,
             "-serial",
             &format!("tcp:127.0.0.1:{console_port}"),
+            "-debugcon",
+            "null",
             "-qmp",
             "stdio",
         ]

@@ -2,6 +2,7 @@
 
 pub mod bad_input;
 pub mod cost;
+pub mod endings;
 pub mod guest_tests;
 pub mod host;
 pub mod image_tests;

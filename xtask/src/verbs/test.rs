@@ -6,6 +6,7 @@ use crate::progress::Step;
 use crate::setup::{self, Distribution, Need};
 use crate::testing::bad_input::BadInput;
 use crate::testing::cost::CostTests;
+use crate::testing::endings::Endings;
 use crate::testing::guest_tests::GuestTestSuite;
 use crate::testing::host::HostTests;
 use crate::testing::image_tests::ImageTests;
@@ -117,6 +118,7 @@ fn suites(arguments: &Arguments, machines: &[String]) -> Result<Vec<Box<dyn Suit
         }
         suites.push(Box::new(Refused::new()));
         suites.push(Box::new(BadInput::new(FASTEST)));
+        suites.push(Box::new(Endings::new(FASTEST)));
         suites.push(Box::new(ImageTests));
         suites.extend(host_suites()?);
     }

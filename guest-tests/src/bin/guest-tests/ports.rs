@@ -14,6 +14,8 @@ const UNCLAIMED: u16 = 0x5b0;
 /// COM1's scratch register and divisor latch.
 const SCRATCH: u16 = 0x3f8 + 7;
 const DIVISOR: u16 = 0x3f8;
+/// Debug console of Bochs and QEMU.
+const DEBUG_CONSOLE: u16 = 0xe9;
 /// POST code port: writes go nowhere.
 const POST: u16 = 0x80;
 
@@ -183,6 +185,13 @@ fn ins_into_unmapped_page() {
     let result = catch(|| unsafe { asm!("insb", in("dx") UNCLAIMED, inout("rdi") memory::FREE => _) });
     let fault = runtime::harness::expect_fault("INSB", result, x86defs::event::Exception::PageFault, 2);
     expect_eq!(fault.cr2, memory::FREE, "CR2");
+}
+
+guest_test!(debug_console);
+fn debug_console() {
+    expect_eq!(inb(DEBUG_CONSOLE), DEBUG_CONSOLE as u8, "IN from the debug console");
+    outb(DEBUG_CONSOLE, b'\n');
+    expect_eq!(inb(DEBUG_CONSOLE), DEBUG_CONSOLE as u8, "IN after OUT");
 }
 
 guest_test!(cmos_index_and_data);

@@ -110,7 +110,7 @@ impl AcpiPm {
         self.control = written & Control::STORED;
         let slp_typ = (written & Control::SLP_TYP).bits() >> Control::SLP_TYP_SHIFT;
         let off = written.contains(Control::SLP_EN) && slp_typ == u16::from(S5_SLP_TYP);
-        Effects { power: off.then_some(PowerEvent::PowerOff), ..Effects::NONE }
+        Effects { power: off.then_some(PowerEvent::PowerOff("ACPI S5")), ..Effects::NONE }
     }
 }
 

@@ -30,11 +30,11 @@ fn s5_switches_off() {
     let mut pm = AcpiPm::new();
     assert_eq!(pm.write(CONTROL_BLOCK, 2, 7 << 10, NOW).power, None, "only chosen");
     assert_eq!(pm.write(CONTROL_BLOCK, 2, 1 << 13 | 1 << 10, NOW).power, None, "no S1");
-    assert_eq!(pm.write(CONTROL_BLOCK, 2, 1 << 13, NOW).power, Some(PowerEvent::PowerOff));
+    assert_eq!(pm.write(CONTROL_BLOCK, 2, 1 << 13, NOW).power, Some(PowerEvent::PowerOff("ACPI S5")));
     assert_eq!(read(&mut pm, CONTROL_BLOCK, NOW) & 1 << 13, 0);
     assert_eq!(
         AcpiPm::new().write(CONTROL_BLOCK + 1, 1, 0x20, NOW).power,
-        Some(PowerEvent::PowerOff),
+        Some(PowerEvent::PowerOff("ACPI S5")),
         "as a byte"
     );
 }

@@ -1,7 +1,7 @@
 //! The top level of the file: what concerns the host.
 
 use super::error::{Position, Problem};
-use super::table::{Entry, Table, unsigned};
+use super::table::{Entry, Table, port};
 use super::vm::{self, Names};
 use super::{Config, Console, OnExit, VmConfig};
 use alloc::vec;
@@ -37,9 +37,9 @@ impl Console {
                 "com4" => Some(Self::COM4),
                 "vga" => Some(Self::Vga),
                 "pci-serial" => Some(Self::PciSerial),
-                text => Self::at_port(u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()?),
+                _ => Self::at_port(port(value)?),
             },
-            value => Self::at_port(unsigned(value)?),
+            value => Self::at_port(port(value)?),
         }
     }
 

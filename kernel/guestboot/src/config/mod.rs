@@ -64,6 +64,16 @@ pub enum UnknownMsrs {
     Ignore,
 }
 
+/// Whose ports there are beside a PC's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compat {
+    /// Nobody's.
+    #[default]
+    None,
+    /// Those that kernels written for QEMU and Bochs use.
+    Qemu,
+}
+
 /// What follows a reset or a triple fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
@@ -101,6 +111,10 @@ pub struct VmConfig {
     pub on_reset: Restart,
     /// After a triple fault.
     pub on_triple_fault: Restart,
+    /// Whose ports there are beside a PC's.
+    pub compat: Compat,
+    /// First port of the debug exit.
+    pub debug_exit: Option<u16>,
     /// Whether time spent in the hypervisor is counted.
     pub profile: bool,
 }
@@ -231,6 +245,8 @@ pub fn without_file(modules: &Modules<'_>, memory: u64) -> Result<(Config, VmMod
         unknown_msrs: UnknownMsrs::default(),
         on_reset: Restart::AFTER_RESET,
         on_triple_fault: Restart::AFTER_TRIPLE_FAULT,
+        compat: Compat::None,
+        debug_exit: None,
         profile: false,
     };
     let config = Config { vms: alloc::vec![vm], ..Config::default() };

@@ -150,3 +150,11 @@ pub(super) fn unsigned(value: &DeValue<'_>) -> Option<u64> {
     let integer = value.as_integer()?;
     u64::from_str_radix(integer.as_str(), integer.radix()).ok()
 }
+
+/// An I/O port: an integer, or a string that begins with "0x". Its range is the reader's business.
+pub(super) fn port(value: &DeValue<'_>) -> Option<u64> {
+    match value {
+        DeValue::String(text) => u64::from_str_radix(text.strip_prefix("0x")?, 16).ok(),
+        value => unsigned(value),
+    }
+}

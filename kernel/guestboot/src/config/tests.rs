@@ -57,6 +57,8 @@ fn every_key_is_read() {
         unknown_msrs = "ignore"
         on_reset = "stop"
         on_triple_fault = "restart"
+        compat = "qemu"
+        debug_exit = 0xf4
         profile = true
         "#,
     );
@@ -69,6 +71,7 @@ fn every_key_is_read() {
     assert_eq!(vm.cmdline, "console=ttyS0 quiet");
     assert_eq!(vm.unknown_msrs, UnknownMsrs::Ignore);
     assert_eq!((vm.on_reset, vm.on_triple_fault), (Restart::Stop, Restart::Restart));
+    assert_eq!((vm.compat, vm.debug_exit), (Compat::Qemu, Some(0xf4)));
     assert!(vm.profile);
 }
 
@@ -81,6 +84,7 @@ fn what_is_not_said_has_a_default() {
     assert_eq!((vm.cpus, vm.cmdline.as_str(), &vm.initrd), (1, "", &None));
     assert_eq!(vm.unknown_msrs, UnknownMsrs::Fault);
     assert_eq!((vm.on_reset, vm.on_triple_fault), (Restart::Restart, Restart::Stop));
+    assert_eq!((vm.compat, vm.debug_exit), (Compat::None, None));
     assert!(!vm.profile);
 }
 
@@ -203,11 +207,34 @@ fn bad_values_are_named() {
 }
 
 #[test]
+fn the_debug_exit_needs_four_free_ports() {
+    let debug_exit =
+        |value: &str| good(&std::format!("[[vm]]\n{GOOD}\ndebug_exit = {value}\n")).vms[0].debug_exit;
+    assert_eq!(debug_exit("244"), Some(0xf4));
+    assert_eq!(debug_exit("\"0x501\""), Some(0x501));
+    assert_eq!(debug_exit("0xfffc"), Some(0xfffc));
+    // COM1; the last of four ports is port 92; a register that only compatibility claims; out of range.
+    for value in ["0x3f8", "0x8f", "0x8900", "0xfffd", "0x10000", "-1", "true", "\"f4\""] {
+        assert_eq!(
+            vm_error(&std::format!("debug_exit = {value}")),
+            std::format!(
+                "gossamer.toml:2:14: vm \"web\": debug_exit: expected the first of four I/O ports that no \
+                 device has, such as 0xf4, found {value}"
+            )
+        );
+    }
+    assert_eq!(
+        vm_error("compat = \"bochs\""),
+        "gossamer.toml:2:10: vm \"web\": compat: expected \"none\" or \"qemu\", found \"bochs\""
+    );
+}
+
+#[test]
 fn unknown_keys_list_the_known_ones() {
     assert_eq!(
         vm_error("cpu = 1"),
         "gossamer.toml:2:1: vm \"web\": cpu: unknown key, expected one of name, cpus, memory, kernel, initrd, \
-         cmdline, unknown_msrs, on_reset, on_triple_fault, profile"
+         cmdline, unknown_msrs, on_reset, on_triple_fault, compat, debug_exit, profile"
     );
 }
 

@@ -1,8 +1,9 @@
 //! One `[[vm]]`.
 
 use super::error::{Position, Problem, VmLabel};
-use super::table::{Entry, Table, unsigned};
-use super::{ModuleName, Restart, UnknownMsrs, VmConfig};
+use super::table::{Entry, Table, port, unsigned};
+use super::{Compat, ModuleName, Restart, UnknownMsrs, VmConfig};
+use crate::platform::{self, DEBUG_EXIT_PORTS, PortRange};
 use crate::{memory_map, size};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,6 +19,8 @@ const KEYS: &[&str] = &[
     "unknown_msrs",
     "on_reset",
     "on_triple_fault",
+    "compat",
+    "debug_exit",
     "profile",
 ];
 const NAME: &str = "1 to 32 letters, digits, \"-\", \"_\" or \".\"";
@@ -26,6 +29,8 @@ const MEMORY: &str = "a size such as \"512M\"";
 const MODULE: &str = "the name of a boot module such as \"vmlinuz\"";
 const CMDLINE: &str = "a string without NUL characters";
 const UNKNOWN_MSRS: &str = "\"fault\" or \"ignore\"";
+const COMPAT: &str = "\"none\" or \"qemu\"";
+const DEBUG_EXIT: &str = "the first of four I/O ports that no device has, such as 0xf4";
 const RESTART: &str = "\"restart\" or \"stop\"";
 
 const LONGEST_NAME: usize = 32;
@@ -57,6 +62,9 @@ pub(super) fn vm(table: &mut Table<'_>, names: &mut Names) -> Option<VmConfig> {
     let restart = |entry: &Entry<'_, '_>| entry.word(&RESTART_WORDS, RESTART);
     let on_reset = table.optional("on_reset", Restart::AFTER_RESET, restart);
     let on_triple_fault = table.optional("on_triple_fault", Restart::AFTER_TRIPLE_FAULT, restart);
+    let compats = [("none", Compat::None), ("qemu", Compat::Qemu)];
+    let compat = table.optional("compat", Compat::None, |entry| entry.word(&compats, COMPAT));
+    let debug_exit = table.optional("debug_exit", None, |entry| debug_exit(entry).map(Some));
     let profile = table.optional("profile", false, |entry| entry.boolean());
     table.finish(KEYS)?;
     Some(VmConfig {
@@ -69,6 +77,8 @@ pub(super) fn vm(table: &mut Table<'_>, names: &mut Names) -> Option<VmConfig> {
         unknown_msrs: unknown_msrs?,
         on_reset: on_reset?,
         on_triple_fault: on_triple_fault?,
+        compat: compat?,
+        debug_exit: debug_exit?,
         profile: profile?,
     })
 }
@@ -121,5 +131,14 @@ fn cmdline(entry: &Entry<'_, '_>) -> Option<String> {
     match entry.value.as_str() {
         Some(text) if !text.contains('\0') => Some(text.into()),
         _ => entry.unexpected(CMDLINE),
+    }
+}
+
+fn debug_exit(entry: &Entry<'_, '_>) -> Option<u16> {
+    const LAST: u16 = u16::MAX - (DEBUG_EXIT_PORTS - 1);
+    let first = port(&entry.value).and_then(|port| u16::try_from(port).ok()).filter(|first| *first <= LAST);
+    match first {
+        Some(first) if platform::is_free(PortRange::new(first, DEBUG_EXIT_PORTS)) => Some(first),
+        _ => entry.unexpected(DEBUG_EXIT),
     }
 }

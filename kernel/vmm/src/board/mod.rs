@@ -10,6 +10,7 @@ mod ports;
 mod tests;
 
 pub use memory_bus::MemoryBus;
+use ports::OptionalPorts;
 pub use ports::Ports;
 
 use crate::hazard::{self, Hazard};
@@ -20,6 +21,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use devices::acpi_pm::{self, AcpiPm};
 use devices::effects::{Deadline, Device, Effects, Nanos, PowerEvent};
+use devices::emulator::{DebugConsole, DebugExit, Shutdown};
 use devices::i8042::I8042;
 use devices::ioapic::IoApic;
 use devices::pci::PciHost;
@@ -28,6 +30,7 @@ use devices::pit::Pit;
 use devices::reset::{Port92, ResetControl};
 use devices::rtc::{self, MemorySize, Rtc};
 use devices::uart::Uart;
+use guestboot::config::Compat;
 use guestboot::platform;
 use spin::Mutex;
 
@@ -38,7 +41,7 @@ const _: () = assert!(platform::RTC_CENTURY == rtc::CENTURY);
 /// No deadline.
 pub const NEVER: u64 = u64::MAX;
 
-/// Where a guest's serial output goes.
+/// Where the output of a guest's serial port and debug console goes.
 pub trait ConsoleSink: Send + Sync {
     /// One byte from the guest.
     fn put(&self, byte: u8);
@@ -73,10 +76,13 @@ enum PortDevice {
     ResetControl,
     Port92,
     AcpiPm,
+    DebugConsole,
+    DebugExit,
+    Shutdown,
 }
 
 /// Devices that ask for deadlines: every one on the port bus may.
-const PORT_DEVICES: [PortDevice; 9] = [
+const PORT_DEVICES: [PortDevice; 12] = [
     PortDevice::Pic,
     PortDevice::Pit,
     PortDevice::I8042,
@@ -86,6 +92,9 @@ const PORT_DEVICES: [PortDevice; 9] = [
     PortDevice::ResetControl,
     PortDevice::Port92,
     PortDevice::AcpiPm,
+    PortDevice::DebugConsole,
+    PortDevice::DebugExit,
+    PortDevice::Shutdown,
 ];
 
 impl PortDevice {
@@ -97,7 +106,7 @@ impl PortDevice {
             PortDevice::Rtc => Some(platform::RTC_IRQ),
             PortDevice::Uart => Some(platform::COM1_IRQ),
             PortDevice::AcpiPm => Some(platform::SCI_IRQ),
-            PortDevice::Pic | PortDevice::Pci | PortDevice::ResetControl | PortDevice::Port92 => None,
+            _ => None,
         }
     }
 }
@@ -110,6 +119,10 @@ pub struct BoardSetup {
     pub memory: MemorySize,
     /// Where serial output goes.
     pub console: Box<dyn ConsoleSink>,
+    /// First port of the debug exit, if there is one.
+    pub debug_exit: Option<u16>,
+    /// Whose ports there are beside a PC's.
+    pub compat: Compat,
     /// The virtual CPUs; the first is the bootstrap CPU.
     pub vcpus: Vec<Arc<VcpuPort>>,
 }
@@ -125,6 +138,10 @@ pub struct Board {
     reset_control: Mutex<ResetControl>,
     port_92: Mutex<Port92>,
     acpi_pm: Mutex<AcpiPm>,
+    debug_console: Mutex<DebugConsole>,
+    debug_exit: Mutex<DebugExit>,
+    shutdown: Mutex<Shutdown>,
+    optional: OptionalPorts,
     ioapic: Mutex<IoApic>,
     /// When each port device wants to be called, in nanoseconds.
     deadlines: [AtomicU64; PORT_DEVICES.len()],
@@ -146,6 +163,10 @@ impl Board {
             reset_control: Mutex::new(ResetControl::new()),
             port_92: Mutex::new(Port92::new()),
             acpi_pm: Mutex::new(AcpiPm::new()),
+            debug_console: Mutex::default(),
+            debug_exit: Mutex::default(),
+            shutdown: Mutex::default(),
+            optional: OptionalPorts { debug_exit: setup.debug_exit, compat: setup.compat },
             ioapic: Mutex::new(IoApic::new(platform::IOAPIC_ID)),
             deadlines: [const { AtomicU64::new(NEVER) }; PORT_DEVICES.len()],
             console: setup.console,
@@ -172,6 +193,9 @@ impl Board {
             PortDevice::ResetControl => f(&mut *self.reset_control.lock()),
             PortDevice::Port92 => f(&mut *self.port_92.lock()),
             PortDevice::AcpiPm => f(&mut *self.acpi_pm.lock()),
+            PortDevice::DebugConsole => f(&mut *self.debug_console.lock()),
+            PortDevice::DebugExit => f(&mut *self.debug_exit.lock()),
+            PortDevice::Shutdown => f(&mut *self.shutdown.lock()),
         }
     }
 

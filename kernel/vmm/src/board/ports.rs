@@ -2,11 +2,12 @@
 
 use super::{Board, PortDevice};
 use devices::effects::Nanos;
-use devices::{acpi_pm, i8042, pci, pic, pit, reset, rtc, uart};
-use guestboot::platform;
+use devices::{acpi_pm, emulator, i8042, pci, pic, pit, reset, rtc, uart};
+use guestboot::config::Compat;
+use guestboot::platform::{self, PortRange};
 
 /// A register of a device.
-struct Register {
+pub(super) struct Register {
     device: PortDevice,
     offset: u16,
     max_width: u8,
@@ -28,7 +29,7 @@ const PM_TMR_LAST: u16 = platform::PM_TMR.last();
 /// Who answers at a port. `width` matters at one place: a byte at 0xCF9 is the reset control register, in the
 /// middle of the PCI address register, which only takes 32 bits.
 #[inline]
-fn decode(port: u16, width: u8) -> Option<Register> {
+pub(super) fn decode(port: u16, width: u8) -> Option<Register> {
     use PortDevice as D;
     match port {
         0x20..=0x21 => Register::new(D::Pic, pic::MASTER + (port - 0x20), pic::MAX_WIDTH),
@@ -48,7 +49,40 @@ fn decode(port: u16, width: u8) -> Option<Register> {
             acpi_pm::EVENT_BLOCK + (port - platform::PM1A_EVT.first),
             acpi_pm::MAX_WIDTH,
         ),
+        0xe9 => Register::new(D::DebugConsole, 0, emulator::DEBUG_CONSOLE_WIDTH),
         _ => None,
+    }
+}
+
+/// Ports that are there only if the configuration says so.
+pub(super) struct OptionalPorts {
+    /// First port of the debug exit.
+    pub(super) debug_exit: Option<u16>,
+    /// Whose ports there are beside a PC's.
+    pub(super) compat: Compat,
+}
+
+impl OptionalPorts {
+    #[cold]
+    fn decode(&self, port: u16) -> Option<Register> {
+        const PM1_FIRST: u16 = platform::EMULATOR_PM1_CNT.first;
+        const PM1_LAST: u16 = platform::EMULATOR_PM1_CNT.last();
+        use PortDevice as D;
+        match port {
+            0x8900 if self.compat == Compat::Qemu => {
+                Register::new(D::Shutdown, emulator::BOCHS, emulator::BOCHS_WIDTH)
+            }
+            PM1_FIRST..=PM1_LAST if self.compat == Compat::Qemu => Register::new(
+                D::Shutdown,
+                emulator::PM1_CONTROL + (port - PM1_FIRST),
+                emulator::PM1_CONTROL_WIDTH,
+            ),
+            _ => {
+                let ports = PortRange::new(self.debug_exit?, platform::DEBUG_EXIT_PORTS);
+                let register = Register::new(D::DebugExit, 0, emulator::DEBUG_EXIT_WIDTH);
+                register.filter(|_| ports.contains(port))
+            }
+        }
     }
 }
 
@@ -58,9 +92,14 @@ const fn ones(width: u8) -> u32 {
 }
 
 impl Board {
+    #[inline]
+    fn decode(&self, port: u16, width: u8) -> Option<Register> {
+        decode(port, width).or_else(|| self.optional.decode(port))
+    }
+
     /// Reads a port. What nobody answers floats to ones.
     pub fn input(&self, port: u16, width: u8, now: Nanos) -> u32 {
-        match decode(port, width) {
+        match self.decode(port, width) {
             Some(r) if width <= r.max_width => {
                 let (value, effects) = self.device(r.device, |d| d.read(r.offset, width, now));
                 self.apply(r.device, effects);
@@ -79,7 +118,7 @@ impl Board {
 
     /// Writes a port. What nobody answers is dropped.
     pub fn output(&self, port: u16, width: u8, value: u32, now: Nanos) {
-        match decode(port, width) {
+        match self.decode(port, width) {
             Some(r) if width <= r.max_width => {
                 let effects = self.device(r.device, |d| d.write(r.offset, width, value, now));
                 self.apply(r.device, effects);

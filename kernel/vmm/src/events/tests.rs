@@ -215,7 +215,7 @@ fn a_guest_that_halts_with_interrupts_off_stops() {
 fn power_events_become_reasons_to_stop() {
     let off = 1 << 5 | u32::from(platform::S5_SLP_TYP) << 2;
     for (port, value, reason) in [
-        (platform::PM1A_CNT.first + 1, off, StopReason::PowerOff),
+        (platform::PM1A_CNT.first + 1, off, StopReason::PowerOff("ACPI S5")),
         (platform::RESET.first, platform::RESET_VALUE.into(), StopReason::Reset("port 0xCF9")),
         (0x92, 1, StopReason::Reset("port 0x92")),
     ] {

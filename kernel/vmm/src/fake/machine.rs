@@ -13,6 +13,7 @@ use crate::lapic::{Lapic, TimerClock};
 use crate::msr::MsrState;
 use crate::state::{VcpuState, Vm};
 use devices::rtc::MemorySize;
+use guestboot::config::Compat;
 use spin::Mutex;
 use std::boxed::Box;
 use std::string::String;
@@ -44,12 +45,19 @@ impl ConsoleSink for Output {
 
 /// A board for these virtual CPUs.
 pub fn board(vcpus: &[Arc<VcpuPort>], output: &Output) -> Board {
-    Board::new(BoardSetup {
+    Board::new(board_setup(vcpus, output))
+}
+
+/// What a board for these virtual CPUs is built from.
+pub fn board_setup(vcpus: &[Arc<VcpuPort>], output: &Output) -> BoardSetup {
+    BoardSetup {
         start_time: 0,
         memory: MemorySize { below_4g: RAM as u64, above_4g: 0 },
         console: Box::new(output.clone()),
+        debug_exit: None,
+        compat: Compat::None,
         vcpus: vcpus.to_vec(),
-    })
+    }
 }
 
 /// A virtual machine with one virtual CPU, on a host with every feature, as firmware leaves it.

@@ -5,7 +5,7 @@ mod interrupts;
 mod ports;
 
 use super::*;
-use crate::fake::{Output, board};
+use crate::fake::{Output, board_setup};
 use crate::lapic::Address;
 
 /// A board for several CPUs, whose APIC ids count from 0 and whose logical ids are one bit each.
@@ -17,9 +17,16 @@ struct Bench {
 
 impl Bench {
     fn new(cpus: u32) -> Self {
+        Self::with(cpus, |_| ())
+    }
+
+    /// As [`Bench::new`], with a board of other parts.
+    fn with(cpus: u32, change: impl FnOnce(&mut BoardSetup)) -> Self {
         let output = Output::default();
         let cpus: Vec<Arc<VcpuPort>> = (0..cpus).map(|_| Arc::default()).collect();
-        let board = board(&cpus, &output);
+        let mut setup = board_setup(&cpus, &output);
+        change(&mut setup);
+        let board = Board::new(setup);
         for (id, cpu) in (0..).zip(&cpus) {
             let address = Address { id, logical: 1 << id, enabled: true, ..Address::default() };
             cpu.mailbox.publish(address);

@@ -172,7 +172,7 @@ fn s5_and_resets_become_power_events_once() {
     use PowerEvent::{PowerOff, Reset};
     let off = 1 << 13 | u32::from(platform::S5_SLP_TYP) << 10;
     for (port, width, value, event) in [
-        (platform::PM1A_CNT.first, 2, off, PowerOff),
+        (platform::PM1A_CNT.first, 2, off, PowerOff("ACPI S5")),
         (platform::RESET.first, 1, platform::RESET_VALUE.into(), Reset("port 0xCF9")),
         (0x92, 1, 3, Reset("port 0x92")),
         (0x64, 1, 0xfe, Reset("keyboard controller")),
@@ -207,4 +207,55 @@ fn typed_bytes_arrive_at_the_serial_port_while_it_has_room() {
     assert_eq!(typed, text);
     assert_eq!(bench.input(COM1 + 5, 1) & 1, 0, "no more data");
     assert!(bench.board.type_byte(b'!', Nanos(0)));
+}
+
+#[test]
+fn the_resource_map_lists_every_port_that_answers() {
+    for port in 0..=u16::MAX {
+        let listed = platform::FIXED_PORTS.iter().any(|ports| ports.contains(port));
+        assert_eq!(super::super::ports::decode(port, 1).is_some(), listed, "port {port:#x}");
+    }
+}
+
+#[test]
+fn the_debug_console_speaks_like_the_serial_port() {
+    let bench = Bench::new(1);
+    assert_eq!(bench.input(0xe9, 1), 0xe9);
+    bench.program(&[(0xe9, b'o'), (COM1, b'k'), (0xe9, b'!')]);
+    assert_eq!(bench.output.bytes(), b"ok!");
+}
+
+#[test]
+fn the_debug_exit_ends_the_virtual_machine_with_its_status() {
+    for (port, width, value) in [(0xf4, 4, 0x12345), (0xf5, 1, 3), (0xf6, 2, 0x100)] {
+        let bench = Bench::with(1, |setup| setup.debug_exit = Some(0xf4));
+        assert_eq!((bench.input(port, width), bench.board.take_power_event()), (0, None));
+        bench.output(port, width, value);
+        assert_eq!(bench.board.take_power_event(), Some(PowerEvent::Exit(value)));
+    }
+    let bench = Bench::new(1);
+    bench.output(0xf4, 4, 1);
+    assert_eq!((bench.input(0xf4, 1), bench.board.take_power_event()), (0xff, None), "absent by default");
+}
+
+#[test]
+fn ports_of_emulators_are_there_if_asked_for() {
+    let qemu = |setup: &mut BoardSetup| setup.compat = Compat::Qemu;
+    let (with, without) = (Bench::with(1, qemu), Bench::new(1));
+    for (bench, how) in [(&with, Some(PowerEvent::PowerOff("port 0x8900"))), (&without, None)] {
+        for letter in *b"Shutdown" {
+            assert_eq!(bench.board.take_power_event(), None);
+            bench.output(0x8900, 1, letter.into());
+        }
+        assert_eq!(bench.board.take_power_event(), how);
+    }
+    for (bench, how) in [(&with, Some(PowerEvent::PowerOff("port 0xB004"))), (&without, None)] {
+        bench.output(0xb004, 2, 0x2000);
+        assert_eq!(bench.board.take_power_event(), how);
+    }
+    for bench in [&with, &without] {
+        bench.output(0x604, 2, 0x2000);
+        let s5 = Some(PowerEvent::PowerOff("ACPI S5"));
+        assert_eq!(bench.board.take_power_event(), s5, "QEMU's port is that of our PM1 control register");
+    }
 }
