@@ -255,6 +255,7 @@ fn vcpu_state(
             time::tsc_khz(),
             UnixTime { seconds: time::wall_clock() as u32, nanoseconds: 0 },
         ),
+        not_emulated: None,
         halted: false,
         stop: None,
         counters: Counters::default(),

@@ -33,6 +33,10 @@ impl Width {
     pub const fn bytes(self) -> usize {
         self as usize
     }
+    /// Number of bits.
+    pub const fn bits(self) -> u32 {
+        8 * self as u32
+    }
     /// All ones in this width.
     pub const fn mask(self) -> u64 {
         u64::MAX >> (64 - 8 * self as u32)

@@ -79,6 +79,15 @@ impl Vm {
     }
 }
 
+/// An instruction that is not emulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotEmulated {
+    /// Where it is.
+    pub rip: u64,
+    /// How many exits there had been.
+    pub exits: u64,
+}
+
 /// A virtual CPU apart from what the backend holds.
 pub struct VcpuState {
     /// What others may touch of it.
@@ -93,6 +102,8 @@ pub struct VcpuState {
     pub msrs: MsrState,
     /// The paravirtual clock.
     pub kvmclock: KvmClock,
+    /// The last instruction that could not be emulated.
+    pub not_emulated: Option<NotEmulated>,
     /// It waits in HLT.
     pub halted: bool,
     /// Why it stops.

@@ -33,7 +33,7 @@ pub(super) enum BitChange {
 }
 
 /// The flags that arithmetic defines. AF after logic is undefined in the manual; CPUs clear it.
-const STATUS: Rflags =
+pub(super) const STATUS: Rflags =
     Rflags::CF.union(Rflags::PF).union(Rflags::AF).union(Rflags::ZF).union(Rflags::SF).union(Rflags::OF);
 
 impl Alu {
@@ -79,12 +79,19 @@ impl BitChange {
     }
 }
 
-fn top_bit(width: Width, value: u64) -> bool {
-    value >> (8 * width.bytes() - 1) & 1 != 0
+/// The value of this width, sign-extended to 64 bits.
+pub(super) fn sign_extend(value: u64, width: Width) -> u64 {
+    let unused = 64 - width.bits();
+    ((value << unused) as i64 >> unused) as u64
+}
+
+/// The sign of a value of this width.
+pub(super) fn top_bit(width: Width, value: u64) -> bool {
+    value >> (width.bits() - 1) & 1 != 0
 }
 
 /// SF, ZF and PF of a result.
-fn sign_zero_parity(width: Width, value: u64) -> Rflags {
+pub(super) fn sign_zero_parity(width: Width, value: u64) -> Rflags {
     let mut status = Rflags::empty();
     status.set(Rflags::SF, top_bit(width, value));
     status.set(Rflags::ZF, value == 0);

@@ -1,67 +1,137 @@
-//! What an instruction does, by class of operation.
+//! Which instruction is which class of operation.
 
 use super::alu::{Alu, BitChange};
-use super::operand::{Place, RegisterPart, operand_width};
+use super::scan::Scan;
+use super::shift::{DoubleShift, Shift};
+use super::wide::Sign;
 use super::{Machine, Next, Stop};
-use crate::memory::Width;
 use crate::vcpu::Vcpu;
-use crate::walk::Intent;
-use iced_x86::{Instruction, Mnemonic, OpKind};
-use x86defs::control::Rflags;
-use x86defs::gpr::Gpr;
+use iced_x86::{Instruction, Mnemonic};
 
 /// Instructions that differ in a parameter only.
+#[derive(Clone, Copy)]
 enum Class {
     /// Copies the source, which is as wide as the destination, or narrower and zero-extended.
     Move,
     /// Copies the source, sign-extended.
     MoveSigned,
+    MoveReversed,
+    MoveIf,
+    SetIf,
+    Translate,
     /// Combines both operands into the first.
     Combine(Alu),
     /// Combines both operands for the flags only.
     Compare(Alu),
     /// Changes one operand.
     Change(Alu),
+    Shift(Shift),
+    DoubleShift(DoubleShift),
     Bit(BitChange),
+    Scan(Scan),
+    Multiply(Sign),
+    Divide(Sign),
+    Bound,
     Exchange,
     ExchangeAdd,
     CompareExchange,
     CompareExchange8Bytes,
+    CompareExchange16Bytes,
     Push,
+    PushAll,
+    PushFlags,
     Pop,
+    PopAll,
+    Enter,
+    Leave,
     Call,
     Jump,
+    Return,
+    String,
 }
 
+/// The class of an instruction. A mnemonic that is absent stops the virtual machine (docs/ARCHITECTURE.md lists them).
 fn class(mnemonic: Mnemonic) -> Option<Class> {
+    use Mnemonic as M;
+    moving(mnemonic).or_else(|| arithmetic(mnemonic)).or_else(|| {
+        Some(match mnemonic {
+            M::Bound => Class::Bound,
+            M::Xchg => Class::Exchange,
+            M::Xadd => Class::ExchangeAdd,
+            M::Cmpxchg => Class::CompareExchange,
+            M::Cmpxchg8b => Class::CompareExchange8Bytes,
+            M::Cmpxchg16b => Class::CompareExchange16Bytes,
+            M::Push => Class::Push,
+            M::Pusha | M::Pushad => Class::PushAll,
+            M::Pushf | M::Pushfd | M::Pushfq => Class::PushFlags,
+            M::Pop => Class::Pop,
+            M::Popa | M::Popad => Class::PopAll,
+            M::Enter => Class::Enter,
+            M::Leave => Class::Leave,
+            M::Call => Class::Call,
+            M::Jmp => Class::Jump,
+            M::Ret => Class::Return,
+            _ => return None,
+        })
+    })
+}
+
+fn moving(mnemonic: Mnemonic) -> Option<Class> {
+    use Mnemonic::*;
     Some(match mnemonic {
-        Mnemonic::Mov | Mnemonic::Movzx | Mnemonic::Movnti => Class::Move,
-        Mnemonic::Movsx | Mnemonic::Movsxd => Class::MoveSigned,
-        Mnemonic::Add => Class::Combine(Alu::Add),
-        Mnemonic::Adc => Class::Combine(Alu::Adc),
-        Mnemonic::Sub => Class::Combine(Alu::Sub),
-        Mnemonic::Sbb => Class::Combine(Alu::Sbb),
-        Mnemonic::And => Class::Combine(Alu::And),
-        Mnemonic::Or => Class::Combine(Alu::Or),
-        Mnemonic::Xor => Class::Combine(Alu::Xor),
-        Mnemonic::Cmp => Class::Compare(Alu::Sub),
-        Mnemonic::Test => Class::Compare(Alu::And),
-        Mnemonic::Inc => Class::Change(Alu::Inc),
-        Mnemonic::Dec => Class::Change(Alu::Dec),
-        Mnemonic::Not => Class::Change(Alu::Not),
-        Mnemonic::Neg => Class::Change(Alu::Neg),
-        Mnemonic::Bt => Class::Bit(BitChange::Keep),
-        Mnemonic::Bts => Class::Bit(BitChange::Set),
-        Mnemonic::Btr => Class::Bit(BitChange::Reset),
-        Mnemonic::Btc => Class::Bit(BitChange::Complement),
-        Mnemonic::Xchg => Class::Exchange,
-        Mnemonic::Xadd => Class::ExchangeAdd,
-        Mnemonic::Cmpxchg => Class::CompareExchange,
-        Mnemonic::Cmpxchg8b => Class::CompareExchange8Bytes,
-        Mnemonic::Push => Class::Push,
-        Mnemonic::Pop => Class::Pop,
-        Mnemonic::Call => Class::Call,
-        Mnemonic::Jmp => Class::Jump,
+        Mov | Movzx | Movnti => Class::Move,
+        Movsx | Movsxd => Class::MoveSigned,
+        Movbe => Class::MoveReversed,
+        Cmova | Cmovae | Cmovb | Cmovbe | Cmove | Cmovg | Cmovge | Cmovl | Cmovle | Cmovne | Cmovno
+        | Cmovnp | Cmovns | Cmovo | Cmovp | Cmovs => Class::MoveIf,
+        Seta | Setae | Setb | Setbe | Sete | Setg | Setge | Setl | Setle | Setne | Setno | Setnp | Setns
+        | Seto | Setp | Sets => Class::SetIf,
+        Xlatb => Class::Translate,
+        // MOVSD is a move of SSE as well: the string instruction is told by its operands.
+        Movsb | Movsw | Movsd | Movsq | Stosb | Stosw | Stosd | Stosq | Lodsb | Lodsw | Lodsd | Lodsq
+        | Cmpsb | Cmpsw | Cmpsd | Cmpsq | Scasb | Scasw | Scasd | Scasq => Class::String,
+        _ => return None,
+    })
+}
+
+fn arithmetic(mnemonic: Mnemonic) -> Option<Class> {
+    use Mnemonic as M;
+    Some(match mnemonic {
+        M::Add => Class::Combine(Alu::Add),
+        M::Adc => Class::Combine(Alu::Adc),
+        M::Sub => Class::Combine(Alu::Sub),
+        M::Sbb => Class::Combine(Alu::Sbb),
+        M::And => Class::Combine(Alu::And),
+        M::Or => Class::Combine(Alu::Or),
+        M::Xor => Class::Combine(Alu::Xor),
+        M::Cmp => Class::Compare(Alu::Sub),
+        M::Test => Class::Compare(Alu::And),
+        M::Inc => Class::Change(Alu::Inc),
+        M::Dec => Class::Change(Alu::Dec),
+        M::Not => Class::Change(Alu::Not),
+        M::Neg => Class::Change(Alu::Neg),
+        M::Rol => Class::Shift(Shift::Rol),
+        M::Ror => Class::Shift(Shift::Ror),
+        M::Rcl => Class::Shift(Shift::Rcl),
+        M::Rcr => Class::Shift(Shift::Rcr),
+        M::Shl | M::Sal => Class::Shift(Shift::Shl),
+        M::Shr => Class::Shift(Shift::Shr),
+        M::Sar => Class::Shift(Shift::Sar),
+        M::Shld => Class::DoubleShift(DoubleShift::Left),
+        M::Shrd => Class::DoubleShift(DoubleShift::Right),
+        M::Bt => Class::Bit(BitChange::Keep),
+        M::Bts => Class::Bit(BitChange::Set),
+        M::Btr => Class::Bit(BitChange::Reset),
+        M::Btc => Class::Bit(BitChange::Complement),
+        M::Bsf => Class::Scan(Scan::Forward),
+        M::Bsr => Class::Scan(Scan::Reverse),
+        M::Tzcnt => Class::Scan(Scan::TrailingZeros),
+        M::Lzcnt => Class::Scan(Scan::LeadingZeros),
+        M::Popcnt => Class::Scan(Scan::Population),
+        M::Mul => Class::Multiply(Sign::Unsigned),
+        M::Imul => Class::Multiply(Sign::Signed),
+        M::Div => Class::Divide(Sign::Unsigned),
+        M::Idiv => Class::Divide(Sign::Signed),
         _ => return None,
     })
 }
@@ -69,162 +139,40 @@ fn class(mnemonic: Mnemonic) -> Option<Class> {
 impl<V: Vcpu> Machine<'_, V> {
     /// Executes a decoded instruction.
     pub(super) fn execute(&mut self, instruction: &Instruction) -> Result<Next, Stop> {
-        if instruction.is_string_instruction() {
-            return self.string(instruction);
-        }
         match class(instruction.mnemonic()).ok_or(Stop::Unsupported)? {
             Class::Move => self.copy(instruction, |value, _| value),
-            Class::MoveSigned => self.copy(instruction, sign_extend),
+            Class::MoveSigned => self.copy(instruction, super::alu::sign_extend),
+            Class::MoveReversed => self.copy(instruction, super::moves::reversed),
+            Class::MoveIf => self.copy_if(instruction),
+            Class::SetIf => self.set_if(instruction),
+            Class::Translate => self.translate(instruction),
             Class::Combine(alu) => self.combine(instruction, alu),
             Class::Compare(alu) => self.compare(instruction, alu),
             Class::Change(alu) => self.change(instruction, alu),
+            Class::Shift(shift) => self.shift(instruction, shift),
+            Class::DoubleShift(shift) => self.double_shift(instruction, shift),
             Class::Bit(change) => self.bit(instruction, change),
+            Class::Scan(scan) => self.scan(instruction, scan),
+            Class::Multiply(sign) => self.multiply(instruction, sign),
+            Class::Divide(sign) => self.divide(instruction, sign),
+            Class::Bound => self.bound(instruction),
             Class::Exchange => self.exchange(instruction),
             Class::ExchangeAdd => self.exchange_add(instruction),
             Class::CompareExchange => self.compare_exchange(instruction),
             Class::CompareExchange8Bytes => self.compare_exchange_8_bytes(instruction),
+            Class::CompareExchange16Bytes => self.compare_exchange_16_bytes(instruction),
             Class::Push => self.push(instruction),
+            Class::PushAll => self.push_all(instruction),
+            Class::PushFlags => self.push_flags(instruction),
             Class::Pop => self.pop(instruction),
+            Class::PopAll => self.pop_all(instruction),
+            Class::Enter => self.enter(instruction),
+            Class::Leave => self.leave(instruction),
             Class::Call => return self.call(instruction),
             Class::Jump => return self.jump(instruction),
+            Class::Return => return self.near_return(instruction),
+            Class::String => return self.string(instruction),
         }?;
         Ok(Next::Following)
     }
-
-    fn copy(&mut self, instruction: &Instruction, extend: fn(u64, Width) -> u64) -> Result<(), Stop> {
-        let to = self.destination(instruction, 0)?;
-        let value = self.source(instruction, 1)?;
-        let width = match instruction.op_kind(1) {
-            OpKind::Register | OpKind::Memory => operand_width(instruction, 1)?,
-            // Immediates come sign-extended.
-            _ => Width::Qword,
-        };
-        self.assign(&to, extend(value, width));
-        Ok(())
-    }
-
-    fn combine(&mut self, instruction: &Instruction, alu: Alu) -> Result<(), Stop> {
-        let to = self.destination(instruction, 0)?;
-        let b = self.source(instruction, 1)?;
-        self.modify(instruction, &to, |width, a, flags| alu.compute(width, a, b, flags))?;
-        Ok(())
-    }
-
-    fn compare(&mut self, instruction: &Instruction, alu: Alu) -> Result<(), Stop> {
-        let width = operand_width(instruction, 0)?;
-        let a = self.source(instruction, 0)?;
-        let b = self.source(instruction, 1)?;
-        let (_, flags) = alu.compute(width, a, b, self.vcpu.rflags());
-        self.vcpu.set_rflags(flags);
-        Ok(())
-    }
-
-    fn change(&mut self, instruction: &Instruction, alu: Alu) -> Result<(), Stop> {
-        let to = self.destination(instruction, 0)?;
-        self.modify(instruction, &to, |width, a, flags| alu.compute(width, a, 0, flags))?;
-        Ok(())
-    }
-
-    fn bit(&mut self, instruction: &Instruction, change: BitChange) -> Result<(), Stop> {
-        let number = self.source(instruction, 1)?;
-        let intent = if change == BitChange::Keep { Intent::Read } else { Intent::Write };
-        let to = if instruction.op_kind(0) == OpKind::Memory && instruction.op_kind(1) == OpKind::Register {
-            let signed = sign_extend(number, operand_width(instruction, 1)?) as i64;
-            Place::Memory(self.bit_string_element(instruction, signed, intent)?)
-        } else {
-            self.place(instruction, 0, intent)?
-        };
-        if change == BitChange::Keep {
-            let a = self.value(&to);
-            let width = operand_width(instruction, 0)?;
-            let (_, flags) = change.compute(width, a, number, self.vcpu.rflags());
-            self.vcpu.set_rflags(flags);
-            return Ok(());
-        }
-        self.modify(instruction, &to, |width, a, flags| change.compute(width, a, number, flags))?;
-        Ok(())
-    }
-
-    fn exchange(&mut self, instruction: &Instruction) -> Result<(), Stop> {
-        let (a, b) = (self.destination(instruction, 0)?, self.destination(instruction, 1)?);
-        let (old_a, old_b) = (self.value(&a), self.value(&b));
-        // XCHG with memory is locked without a prefix.
-        self.replace_in(&a, old_a, old_b, true)?;
-        self.replace_in(&b, old_b, old_a, true)
-    }
-
-    fn exchange_add(&mut self, instruction: &Instruction) -> Result<(), Stop> {
-        let (to, from) = (self.destination(instruction, 0)?, self.destination(instruction, 1)?);
-        let b = self.value(&from);
-        let old = self.modify(instruction, &to, |width, a, flags| Alu::Add.compute(width, a, b, flags))?;
-        // If both are the same register the sum stays.
-        if !matches!((&to, &from), (Place::Register(x), Place::Register(y)) if x == y) {
-            self.assign(&from, old);
-        }
-        Ok(())
-    }
-
-    fn compare_exchange(&mut self, instruction: &Instruction) -> Result<(), Stop> {
-        let width = operand_width(instruction, 0)?;
-        let to = self.destination(instruction, 0)?;
-        let new = self.source(instruction, 1)?;
-        let accumulator = RegisterPart::low(Gpr::Rax, width);
-        let expected = self.register(accumulator);
-        let mut equal = false;
-        let old = self.modify(instruction, &to, |width, old, flags| {
-            equal = old == expected;
-            let (_, flags) = Alu::Sub.compute(width, expected, old, flags);
-            (if equal { new } else { old }, flags)
-        })?;
-        if !equal {
-            self.set_register(accumulator, old);
-        }
-        Ok(())
-    }
-
-    fn compare_exchange_8_bytes(&mut self, instruction: &Instruction) -> Result<(), Stop> {
-        let part = |gpr| RegisterPart::low(gpr, Width::Dword);
-        let pair = |m: &Self, high, low| m.register(part(high)) << 32 | m.register(part(low));
-        let expected = pair(self, Gpr::Rdx, Gpr::Rax);
-        let new = pair(self, Gpr::Rcx, Gpr::Rbx);
-        let to = self.destination(instruction, 0)?;
-        let old = self.modify(instruction, &to, |_, old, mut flags| {
-            flags.set(Rflags::ZF, old == expected);
-            (if old == expected { new } else { old }, flags)
-        })?;
-        if old != expected {
-            self.set_register(part(Gpr::Rdx), old >> 32);
-            self.set_register(part(Gpr::Rax), old);
-        }
-        Ok(())
-    }
-
-    /// Replaces what is in a place by a function of it, which gives the new flags, too. Returns what was there.
-    fn modify(
-        &mut self,
-        instruction: &Instruction,
-        place: &Place,
-        change: impl FnOnce(Width, u64, Rflags) -> (u64, Rflags),
-    ) -> Result<u64, Stop> {
-        let width = operand_width(instruction, 0)?;
-        let old = self.value(place);
-        let (new, flags) = change(width, old, self.vcpu.rflags());
-        self.replace_in(place, old, new, instruction.has_lock_prefix())?;
-        self.vcpu.set_rflags(flags);
-        Ok(old)
-    }
-
-    fn replace_in(&mut self, place: &Place, old: u64, new: u64, locked: bool) -> Result<(), Stop> {
-        match place {
-            Place::Register(part) => self.set_register(*part, new),
-            Place::Memory(location) => self.replace(location, old, new, locked)?,
-        }
-        Ok(())
-    }
-}
-
-/// The value of this width, sign-extended to 64 bits.
-pub(super) fn sign_extend(value: u64, width: Width) -> u64 {
-    let unused = 64 - 8 * width.bytes() as u32;
-    ((value << unused) as i64 >> unused) as u64
 }

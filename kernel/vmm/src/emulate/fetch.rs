@@ -94,8 +94,23 @@ impl<V: Vcpu> Machine<'_, V> {
             match decoder.last_error() {
                 DecoderError::None => return Ok(instruction),
                 DecoderError::NoMoreBytes => self.fetch(code)?,
-                _ => return Err(Stop::Unsupported),
+                // All bytes are taken: it would be longer.
+                _ if decoder.position() == MAX_LEN => return Err(self.general_protection()),
+                _ if is_vector_encoded(code.bytes()) => return Err(Stop::Unsupported),
+                _ => return Err(Stop::Fault(Event::UD)),
             }
         }
     }
+}
+
+/// Whether the opcode is an escape to VEX, EVEX or XOP (SDM 2, 2.3 and 2.7), which the decoder is built without:
+/// what it calls invalid may be an instruction then.
+fn is_vector_encoded(bytes: &[u8]) -> bool {
+    const LEGACY_PREFIXES: [u8; 11] = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf0, 0xf2, 0xf3];
+    const VEX_3_BYTES: u8 = 0xc4;
+    const VEX_2_BYTES: u8 = 0xc5;
+    const EVEX: u8 = 0x62;
+    const XOP: u8 = 0x8f;
+    let opcode = bytes.iter().find(|byte| !LEGACY_PREFIXES.contains(byte));
+    opcode.is_some_and(|opcode| [VEX_3_BYTES, VEX_2_BYTES, EVEX, XOP].contains(opcode))
 }

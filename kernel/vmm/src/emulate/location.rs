@@ -5,6 +5,7 @@ use crate::memory::{GuestMemory, Width};
 use crate::vcpu::Vcpu;
 use crate::walk::Intent;
 use x86defs::addr::{Gpa, Gva, PAGE_SIZE};
+use x86defs::event::{Event, Exception};
 use x86defs::segment::SegmentName;
 
 /// A memory operand after segmentation and paging have allowed the access to all of it.
@@ -26,6 +27,9 @@ impl<V: Vcpu> Machine<'_, V> {
         intent: Intent,
     ) -> Result<Location, Stop> {
         let at = self.linear(segment, offset, width.bytes(), intent)?;
+        if self.paging.checks_alignment() && !at.0.is_multiple_of(width.bytes() as u64) {
+            return Err(Stop::Fault(Event::fault(Exception::AlignmentCheck, 0)));
+        }
         let first = self.paging.translate(self.memory, at, intent)?;
         let in_page = (PAGE_SIZE - at.page_offset()) as usize;
         let rest = if in_page < width.bytes() {

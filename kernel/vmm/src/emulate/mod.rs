@@ -1,19 +1,26 @@
 //! Emulation of the instruction at CS:RIP, for accesses to guest physical addresses behind which there is no
 //! RAM. Decoding, addressing and operations are apart: `fetch` gives an instruction, `segmentation` and
-//! `location` give its memory operands, `execute` and its siblings do what it says.
+//! `location` give its memory operands, `execute` names the operation, `moves`, `arithmetic`, `exchange`, `stack` and
+//! `string` apply it, and `alu`, `shift`, `wide` and `scan` compute.
 
 mod alu;
+mod arithmetic;
+mod exchange;
 mod execute;
 mod fetch;
 mod location;
+mod moves;
 mod operand;
 mod plain_mov;
 mod port;
+mod scan;
 mod segmentation;
+mod shift;
 mod stack;
 mod string;
 #[cfg(test)]
 mod tests;
+mod wide;
 
 pub use fetch::{fetch, prepare};
 pub use port::{PortBus, emulate_string_io};

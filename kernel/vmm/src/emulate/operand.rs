@@ -88,9 +88,28 @@ impl<V: Vcpu> Machine<'_, V> {
         }
     }
 
-    fn memory_operand(&self, instruction: &Instruction, n: u32, intent: Intent) -> Result<Location, Stop> {
+    pub(super) fn memory_operand(
+        &self,
+        instruction: &Instruction,
+        n: u32,
+        intent: Intent,
+    ) -> Result<Location, Stop> {
         let width = operand_width(instruction, n)?;
         self.locate(memory_segment(instruction), self.effective_address(instruction), width, intent)
+    }
+
+    /// The two halves of a memory operand of 16 bytes, which has to be aligned.
+    pub(super) fn aligned_16_bytes(
+        &self,
+        instruction: &Instruction,
+        intent: Intent,
+    ) -> Result<[Location; 2], Stop> {
+        let (segment, offset) = (memory_segment(instruction), self.effective_address(instruction));
+        if !self.linear(segment, offset, 16, intent)?.0.is_multiple_of(16) {
+            return Err(self.general_protection());
+        }
+        let half = |at| self.locate(segment, at, Width::Qword, intent);
+        Ok([half(offset)?, half(offset.wrapping_add(8))?])
     }
 
     /// The value in a place, zero-extended.

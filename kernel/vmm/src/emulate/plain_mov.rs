@@ -3,7 +3,7 @@
 
 use super::fetch::Code;
 use super::operand::RegisterPart;
-use super::{Machine, execute};
+use super::{Machine, alu};
 use crate::memory::Width;
 use crate::vcpu::{Mode, Vcpu};
 use x86defs::addr::{Gpa, Gva, PAGE_SIZE};
@@ -53,7 +53,7 @@ impl Cursor<'_> {
     }
 
     fn signed_byte(&mut self) -> Option<u64> {
-        Some(execute::sign_extend(u64::from(self.byte()?), Width::Byte))
+        Some(alu::sign_extend(u64::from(self.byte()?), Width::Byte))
     }
 
     fn signed_dword(&mut self) -> Option<u64> {

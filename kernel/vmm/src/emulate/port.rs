@@ -4,11 +4,10 @@ use super::operand::memory_segment;
 use super::string::Widths;
 use super::{Bus, Machine, Next, Outcome, Stop};
 use crate::exit::Io;
-use crate::memory::{GuestMemory, Width};
+use crate::memory::GuestMemory;
 use crate::vcpu::Vcpu;
 use crate::walk::Intent;
 use iced_x86::{Instruction, Mnemonic};
-use x86defs::addr::Gpa;
 use x86defs::gpr::Gpr;
 use x86defs::segment::SegmentName;
 
@@ -20,31 +19,20 @@ pub trait PortBus {
     fn output(&mut self, port: u16, width: u8, value: u32);
 }
 
-/// Executes the INS or OUTS at CS:RIP, with some or all of its repetitions. The permission to use the port has
-/// been checked. Memory operands are RAM: elsewhere reads give all ones and writes are lost, since no device's
-/// registers are filled from a port.
+/// Executes the INS or OUTS at CS:RIP, with some or all of its repetitions. The CPU has checked the permission to
+/// use the port before the exit; what memory has to say is checked here.
 pub fn emulate_string_io(
     vcpu: &mut impl Vcpu,
     memory: &dyn GuestMemory,
+    bus: &mut dyn Bus,
     io: Io,
     ports: &mut dyn PortBus,
 ) -> Outcome {
-    let mut elsewhere = Elsewhere;
-    let mut machine = Machine::new(vcpu, memory, &mut elsewhere);
+    let mut machine = Machine::new(vcpu, memory, bus);
     machine.run(|machine, code| {
         let instruction = machine.decode(code)?;
         Ok((machine.string_io(&instruction, io.port, ports)?, instruction.len() as u8))
     })
-}
-
-/// What is not RAM.
-struct Elsewhere;
-
-impl Bus for Elsewhere {
-    fn read(&mut self, _: Gpa, width: Width) -> u64 {
-        width.mask()
-    }
-    fn write(&mut self, _: Gpa, _: Width, _: u64) {}
 }
 
 impl<V: Vcpu> Machine<'_, V> {

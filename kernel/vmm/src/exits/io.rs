@@ -3,7 +3,7 @@
 use crate::board::Ports;
 use crate::emulate::{self, Outcome};
 use crate::exit::{Io, IoForm};
-use crate::exits::report;
+use crate::exits::{mmio, report};
 use crate::state::VcpuState;
 use crate::vcpu::Vcpu;
 use x86defs::gpr::Gpr;
@@ -36,9 +36,10 @@ fn merge(rax: u64, value: u64, width: u8) -> u64 {
 
 #[cold]
 fn string<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, io: Io) {
-    let vm = state.vm.clone();
-    let mut ports = Ports { board: &vm.board, now: state.now(vcpu) };
-    let outcome = emulate::emulate_string_io(vcpu, vm.memory(), io, &mut ports);
+    let mut ports = Ports { board: &state.vm.clone().board, now: state.now(vcpu) };
+    let outcome = mmio::with_bus(vcpu, state, |vcpu, memory, bus| {
+        emulate::emulate_string_io(vcpu, memory, bus, io, &mut ports)
+    });
     if let Outcome::Unsupported(bytes) = outcome {
         report::cannot_emulate(vcpu, state, bytes);
     }

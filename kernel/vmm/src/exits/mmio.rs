@@ -4,6 +4,7 @@ use super::report;
 use crate::board::MemoryBus;
 use crate::emulate::{self, Outcome};
 use crate::exit::Access;
+use crate::memory::GuestMemory;
 use crate::state::VcpuState;
 use crate::vcpu::Vcpu;
 use x86defs::addr::Gpa;
@@ -18,6 +19,20 @@ pub(super) fn access<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, at: Gpa, acce
     if vcpu.pending_event().is_some() {
         return report::delivery_failed(vcpu, state, at);
     }
+    let fault = (!access.contains(Access::PAGE_WALK)).then_some(at);
+    let outcome = with_bus(vcpu, state, |vcpu, memory, bus| emulate::emulate(vcpu, memory, bus, fault));
+    if let Outcome::Unsupported(bytes) = outcome {
+        report::cannot_emulate(vcpu, state, bytes);
+    }
+}
+
+/// Runs an emulation on the memory and the memory bus of the virtual CPU, with CR8 and TPR in step.
+#[inline(always)]
+pub(super) fn with_bus<V: Vcpu>(
+    vcpu: &mut V,
+    state: &mut VcpuState,
+    emulation: impl FnOnce(&mut V, &dyn GuestMemory, &mut MemoryBus<'_>) -> Outcome,
+) -> Outcome {
     let cr8 = vcpu.cr8();
     if cr8 != state.lapic.cr8() {
         state.lapic.set_cr8(cr8);
@@ -25,12 +40,9 @@ pub(super) fn access<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, at: Gpa, acce
     let vm = &*state.vm;
     let tsc = vcpu.tsc();
     let mut bus = MemoryBus { board: &vm.board, lapic: &mut state.lapic, tsc, port: &state.port };
-    let fault = (!access.contains(Access::PAGE_WALK)).then_some(at);
-    let outcome = emulate::emulate(vcpu, vm.memory(), &mut bus, fault);
+    let outcome = emulation(vcpu, vm.memory(), &mut bus);
     if state.lapic.cr8() != cr8 {
         vcpu.set_cr8(state.lapic.cr8());
     }
-    if let Outcome::Unsupported(bytes) = outcome {
-        report::cannot_emulate(vcpu, state, bytes);
-    }
+    outcome
 }

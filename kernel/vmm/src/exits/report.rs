@@ -3,7 +3,7 @@
 use crate::emulate::InstructionBytes;
 use crate::exit::Exit;
 use crate::msr::{FaultReason, MsrFault};
-use crate::state::{StopReason, VcpuState};
+use crate::state::{NotEmulated, StopReason, VcpuState};
 use crate::vcpu::Vcpu;
 use alloc::format;
 use alloc::string::ToString;
@@ -22,11 +22,18 @@ pub(super) fn unsupported<V: Vcpu>(vcpu: &V, state: &mut VcpuState, exit: Exit) 
     state.stop(StopReason::Unsupported(format!("{what} (at {:#x})", vcpu.rip())));
 }
 
-/// The instruction at RIP accesses a device in a way that is not emulated.
+/// The instruction at RIP is not one that is emulated.
+///
+/// Somebody may have changed it since its access was refused. So the CPU has another look, and only if it comes
+/// straight back the virtual machine stops.
 #[cold]
 pub(super) fn cannot_emulate<V: Vcpu>(vcpu: &V, state: &mut VcpuState, bytes: InstructionBytes) {
-    let what = format!("cannot emulate the instruction at {:#x} (bytes {bytes}) on a device", vcpu.rip());
-    state.stop(StopReason::Unsupported(what));
+    let now = NotEmulated { rip: vcpu.rip(), exits: state.counters.total() };
+    let before = state.not_emulated.replace(now);
+    if before == Some(NotEmulated { exits: now.exits - 1, ..now }) {
+        let what = format!("cannot emulate the instruction at {:#x} (bytes {bytes}) on a device", now.rip);
+        state.stop(StopReason::Unsupported(what));
+    }
 }
 
 /// The IDT, the TSS or the stack of an event that was being delivered is not in RAM.

@@ -89,6 +89,7 @@ impl Machine {
             cpuid: CpuidTable::new(host(INTEL), &cpuid_setup()),
             msrs: MsrState::new(msr_setup(Vendor::Intel)),
             kvmclock: KvmClock::new(TSC_KHZ, UnixTime::default()),
+            not_emulated: None,
             halted: false,
             stop: None,
             counters: Counters::default(),

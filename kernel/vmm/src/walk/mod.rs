@@ -89,6 +89,8 @@ pub struct Paging {
     smap: bool,
     /// EFLAGS.AC, which lifts SMAP from explicit accesses.
     alignment_check: bool,
+    /// CR0.AM, without which AC does nothing else.
+    alignment_mask: bool,
     page_size_extension: bool,
 }
 
@@ -112,6 +114,7 @@ impl Paging {
             smep: cr4.contains(Cr4::SMEP),
             smap: cr4.contains(Cr4::SMAP),
             alignment_check: vcpu.rflags().contains(Rflags::AC),
+            alignment_mask: cr0.contains(Cr0::AM),
             page_size_extension: cr4.contains(Cr4::PSE),
         }
     }
@@ -121,6 +124,11 @@ impl Paging {
     #[must_use]
     pub fn implicit(self) -> Paging {
         Paging { user: false, alignment_check: false, ..self }
+    }
+
+    /// Whether operands have to be aligned (SDM 3, 6.15, #AC).
+    pub fn checks_alignment(&self) -> bool {
+        self.user && self.alignment_check && self.alignment_mask
     }
 
     /// Translates a linear address. Sets accessed and dirty flags as the CPU does.

@@ -194,7 +194,7 @@ fn the_longest_instruction_has_15_bytes() {
     assert_eq!(g.bus.writes, [(DEVICE_AT, Width::Word, 0)]);
     g.vcpu.rip = CODE;
     g.code(&code);
-    assert!(matches!(g.step(), Outcome::Unsupported(_)));
+    assert_eq!(g.step(), Outcome::Fault(Event::GP0, None));
 }
 
 #[test]
@@ -210,6 +210,34 @@ fn what_cannot_be_emulated_is_named_and_nothing_changes() {
     assert!(matches!(g.step(), Outcome::Unsupported(_)), "VEX-encoded");
     g.assemble(|a| a.mov(cr3, rax));
     assert!(matches!(g.step(), Outcome::Unsupported(_)));
+}
+
+#[test]
+fn invalid_instructions_fault() {
+    let mut g = long();
+    for code in
+        [[0x0f, 0x04, 0x90], [0x0f, 0x0a, 0xc0], [0x06, 0x90, 0x90], [0xf0, 0x89, 0x03], [0xf0, 0x01, 0xd8]]
+    {
+        g.code(&code);
+        let Outcome::Fault(Event::UD, None) = g.step() else { panic!("{code:x?} did not raise #UD") };
+        g.vcpu.pending = None;
+    }
+}
+
+#[test]
+fn alignment_is_checked_for_users_who_ask_for_it() {
+    let mut g = long();
+    let ac = (Event::fault(Exception::AlignmentCheck, 0), None);
+    g.vcpu.rflags |= Rflags::AC;
+    g.run(|a| a.mov(eax, dword_ptr(rbx + 1)));
+    g.vcpu.cr0 |= Cr0::AM;
+    g.run(|a| a.mov(eax, dword_ptr(rbx + 1)));
+    g.vcpu.cpl = 3;
+    assert_eq!(g.fault(|a| a.mov(eax, dword_ptr(rbx + 1))), ac);
+    assert_eq!(g.fault(|a| a.or(word_ptr(rbx + 1), 1)), ac);
+    g.run(|a| a.mov(al, byte_ptr(rbx + 1))).run(|a| a.mov(rax, qword_ptr(rbx + 8)));
+    g.vcpu.rflags -= Rflags::AC;
+    g.run(|a| a.mov(eax, dword_ptr(rbx + 1)));
 }
 
 #[test]

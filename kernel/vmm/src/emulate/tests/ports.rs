@@ -1,5 +1,6 @@
 use super::*;
 use crate::exit::{Io, IoForm};
+use x86defs::segment::Attributes;
 
 const PORT: u16 = 0x1f0;
 
@@ -24,7 +25,7 @@ impl PortBus for FakePorts {
 
 fn step(g: &mut Guest, ports: &mut FakePorts, width: u8, form: IoForm) -> Outcome {
     let io = Io { port: PORT, width, form: form | IoForm::STRING };
-    emulate_string_io(&mut g.vcpu, &g.memory, io, ports)
+    emulate_string_io(&mut g.vcpu, &g.memory, &mut g.bus, io, ports)
 }
 
 #[test]
@@ -90,12 +91,65 @@ fn repetitions_are_bounded() {
 }
 
 #[test]
-fn where_no_ram_is_nothing_answers() {
+fn memory_operands_may_be_devices() {
     let (mut g, mut ports) = (Guest::long(), FakePorts::default());
-    g.set(Gpr::Rsi, DEVICE);
+    g.bus.poke(DEVICE_AT, Width::Dword, 0x1234_5678);
+    g.set(Gpr::Rsi, DEVICE).set(Gpr::Rdi, MIXED + 0xffe);
     g.assemble(|a| a.outsd());
     assert_eq!(step(&mut g, &mut ports, 4, IoForm::empty()), Outcome::Done);
-    assert_eq!(ports.outputs, [(PORT, 4, u32::MAX)]);
+    assert_eq!(ports.outputs, [(PORT, 4, 0x1234_5678)]);
+    g.vcpu.rip = CODE;
+    g.assemble(|a| a.insd());
+    assert_eq!(step(&mut g, &mut ports, 4, IoForm::IN), Outcome::Done);
+    assert_eq!(g.memory.peek(MIXED_AT + 0xffe, Width::Word), 0x1111, "half of it is RAM");
+    assert_eq!(g.bus.writes, [(DEVICE_AT, Width::Word, 0x1111)]);
+}
+
+#[test]
+fn input_goes_to_es_whatever_the_prefix() {
+    let (mut g, mut ports) = (Guest::real(), FakePorts::default());
+    g.vcpu.segment_mut(SegmentName::Es).base = 0x2000;
+    g.vcpu.segment_mut(SegmentName::Fs).base = 0x3000;
+    for (code, width, expected) in
+        [(&[0x64, 0x6c][..], 1, 0x11), (&[0x64, 0x6d], 2, 0x1112), (&[0x64, 0x66, 0x6d], 4, 0x1111_1113)]
+    {
+        g.vcpu.rip = CODE_AT;
+        g.set(Gpr::Rdi, 0x10).code(code);
+        assert_eq!(step(&mut g, &mut ports, width, IoForm::IN), Outcome::Done);
+        assert_eq!(g.memory.peek(0x2010, Width::Dword) & u64::from(u32::MAX >> (32 - 8 * width)), expected);
+        assert_eq!((g.memory.peek(0x3010, Width::Dword), g.get(Gpr::Rdi)), (0, 0x10 + u64::from(width)));
+    }
+}
+
+#[test]
+fn counts_and_indices_are_as_wide_as_addresses() {
+    let (mut g, mut ports) = (Guest::protected32(), FakePorts::default());
+    const HIGH: u64 = 0x5555_0000;
+    g.memory.poke(0xffff, Width::Byte, 0x77);
+    // REP OUTSB with 16-bit addresses, which wrap at 64 KiB.
+    g.set(Gpr::Rsi, HIGH | 0xffff).set(Gpr::Rcx, HIGH | 2).code(&[0x67, 0xf3, 0x6e]);
+    assert_eq!(step(&mut g, &mut ports, 1, IoForm::REP), Outcome::Done);
+    assert_eq!(ports.outputs, [(PORT, 1, 0x77), (PORT, 1, 0)]);
+    assert_eq!((g.get(Gpr::Rsi), g.get(Gpr::Rcx)), (HIGH | 1, HIGH));
+    // With a count of zero memory is not looked at.
+    g.vcpu.rip = CODE_AT;
+    g.vcpu.segment_mut(SegmentName::Ds).limit = 0;
+    assert_eq!(step(&mut g, &mut ports, 1, IoForm::REP), Outcome::Done);
+    assert_eq!(g.vcpu.rip, CODE_AT + g.len);
+}
+
+#[test]
+fn segments_are_checked_before_the_port_is_used() {
+    let (mut g, mut ports) = (Guest::protected32(), FakePorts::default());
+    g.vcpu.segment_mut(SegmentName::Es).attributes -= Attributes::READ_WRITE;
+    g.code(&[0x6c]);
+    assert_eq!(step(&mut g, &mut ports, 1, IoForm::IN), Outcome::Fault(Event::GP0, None));
+    g.vcpu.pending = None;
+    g.vcpu.segment_mut(SegmentName::Ss).limit = 0xff;
+    g.set(Gpr::Rsi, 0x100).code(&[0x36, 0x6e]);
+    let stack_fault = Event::fault(Exception::StackFault, 0);
+    assert_eq!(step(&mut g, &mut ports, 1, IoForm::empty()), Outcome::Fault(stack_fault, None));
+    assert!(ports.inputs.is_empty() && ports.outputs.is_empty());
 }
 
 #[test]

@@ -73,9 +73,23 @@ fn a_fault_while_an_event_is_delivered_stops_the_machine() {
 }
 
 #[test]
-fn an_instruction_that_is_not_emulated_stops_the_machine() {
+fn an_instruction_that_is_not_emulated_stops_the_machine_when_it_comes_back() {
     let mut machine = machine(&HLT, NOBODY);
+    machine.exit(Exit::NestedFault(NOBODY, Access::empty()));
+    assert_eq!((&machine.state.stop, machine.vcpu.rip), (&None, CODE), "it may have been changed");
     machine.exit(Exit::NestedFault(NOBODY, Access::empty()));
     let Some(StopReason::Unsupported(what)) = &machine.state.stop else { panic!("it went on") };
     assert!(what.contains("f4") && what.contains("0x1000"), "{what}");
+}
+
+#[test]
+fn an_instruction_that_others_keep_changing_does_not_stop_the_machine() {
+    let mut machine = machine(&HLT, NOBODY);
+    for _ in 0..3 {
+        machine.exit(Exit::NestedFault(NOBODY, Access::empty()));
+        // It has got on in between.
+        machine.exit(Exit::Cpuid);
+        machine.vcpu.rip = CODE;
+    }
+    assert_eq!(machine.state.stop, None);
 }
