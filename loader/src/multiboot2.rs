@@ -11,6 +11,7 @@ pub const MAGIC: u32 = multiboot2::MAGIC;
 
 /// Translates the information.
 pub fn read<'m>(information: &'m BootInformation<'m>) -> Result<Found<'m>, LoaderError> {
+    check_lengths(information)?;
     let mut found = Found::default();
     let map = information.memory_map_tag().ok_or(LoaderError::NoMemoryMap)?;
     if map.entry_size() as usize != size_of::<MemoryArea>() {
@@ -31,6 +32,26 @@ pub fn read<'m>(information: &'m BootInformation<'m>) -> Result<Found<'m>, Loade
     }
     found.rsdp = root_pointer(information, TagType::AcpiV2).or(root_pointer(information, TagType::AcpiV1));
     Ok(found)
+}
+
+/// Refuses tags that are too short for what they are. The crate takes them for what it was promised, and panics.
+fn check_lengths(information: &BootInformation<'_>) -> Result<(), LoaderError> {
+    /// Bytes between a tag's header and its entries or text.
+    const FIXED: usize = 2 * size_of::<u32>();
+    for tag in information.tags() {
+        let rest = tag.payload().len().checked_sub(FIXED);
+        let (good, what) = match TagType::from(tag.header().typ) {
+            TagType::Mmap => {
+                (rest.is_some_and(|len| len.is_multiple_of(size_of::<MemoryArea>())), "the memory map")
+            }
+            TagType::Module => (rest.is_some(), "a module"),
+            _ => continue,
+        };
+        if !good {
+            return Err(LoaderError::Malformed { what });
+        }
+    }
+    Ok(())
 }
 
 fn root_pointer<'m>(information: &'m BootInformation<'m>, kind: TagType) -> Option<&'m [u8]> {
@@ -66,6 +87,34 @@ mod tests {
         // SAFETY: The structure was built just now and outlives the information.
         let information = unsafe { BootInformation::load((&raw const *bytes).cast()) }.unwrap();
         check(read(&information))
+    }
+
+    /// Reads information with one tag of this kind, of which only `len` bytes follow the header.
+    #[allow(unsafe_code, reason = "the crate has no other constructor")]
+    fn reading_short(kind: u32, len: u32) -> LoaderError {
+        #[repr(C, align(8))]
+        struct Raw([u32; 20]);
+        let mut raw = Raw([0; 20]);
+        let tag_end = 2 + (2 + len as usize / 4).next_multiple_of(2);
+        raw.0[0] = 4 * (tag_end as u32 + 2);
+        raw.0[2] = kind;
+        raw.0[3] = 8 + len;
+        raw.0[tag_end + 1] = 8;
+        // SAFETY: The structure is aligned, ends within the array, and outlives the information.
+        let information = unsafe { BootInformation::load((&raw const raw).cast()) }.unwrap();
+        read(&information).unwrap_err()
+    }
+
+    #[test]
+    fn tags_that_are_too_short_are_named() {
+        const MODULE: u32 = 3;
+        const MEMORY_MAP: u32 = 6;
+        for len in [0, 4, 12, 28, 36] {
+            let error = reading_short(MEMORY_MAP, len);
+            assert_eq!(error, LoaderError::Malformed { what: "the memory map" }, "{len} bytes");
+        }
+        assert_eq!(reading_short(MODULE, 4), LoaderError::Malformed { what: "a module" });
+        assert_eq!(reading_short(MODULE, 8), LoaderError::NoMemoryMap);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod bzimage;
 mod cleanup;
 mod elf32;
 mod files;
+mod fuzzing;
 mod guest;
 mod image;
 mod initramfs;

@@ -17,7 +17,7 @@ use x86defs::addr::Hpa;
 /// Bytes for the heap, taken once: configuration, device state and tables of a handful of virtual machines.
 const HEAP_BYTES: usize = 6 << 20;
 // Any configuration can be read, and what else is on the heap has room beside it.
-const _: () = assert!(HEAP_BYTES >= config::MAX_BYTES * config::BYTES_PER_BYTE + (2 << 20));
+const _: () = assert!(HEAP_BYTES >= config::MAX_HEAP + (2 << 20));
 /// Nothing is allocated below: real-mode code and old firmware use it.
 const LOWEST: u64 = 1 << 20;
 

@@ -15,11 +15,13 @@ pub enum Need {
     Bochs,
     /// GRUB's tools and its BIOS modules, for boot media.
     Grub,
+    /// A C++ compiler, for libFuzzer.
+    CppCompiler,
 }
 
 impl Need {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Qemu, Self::Bochs, Self::Grub];
+    pub const ALL: [Self; 4] = [Self::Qemu, Self::Bochs, Self::Grub, Self::CppCompiler];
 
     /// For people.
     pub const fn label(self) -> &'static str {
@@ -27,6 +29,7 @@ impl Need {
             Self::Qemu => "QEMU",
             Self::Bochs => "Bochs",
             Self::Grub => "GRUB and tools for boot media",
+            Self::CppCompiler => "C++ compiler for fuzzing",
         }
     }
 
@@ -45,6 +48,7 @@ impl Need {
                 ("/usr/bin/xorriso", "xorriso"),
                 ("/usr/bin/mformat", "mtools"),
             ],
+            Self::CppCompiler => &[("/usr/bin/c++", "g++")],
         }
     }
 }

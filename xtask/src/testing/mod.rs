@@ -3,6 +3,7 @@
 pub mod bad_input;
 pub mod cost;
 pub mod endings;
+pub mod fuzz;
 pub mod guest_tests;
 pub mod host;
 pub mod image_tests;

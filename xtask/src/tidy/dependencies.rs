@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("loader", &["abi", "x86defs"]),
     ("guest-tests", &["abi", "x86defs"]),
     ("xtask", &["abi", "guestboot"]),
+    ("fuzz", &["abi", "x86defs", "devices", "guestboot", "vmm", "loader"]),
 ];
 
 /// Checks the manifests.

@@ -1,11 +1,11 @@
-//! Unsafe code exists only where hardware is touched.
+//! Unsafe code exists only where hardware is touched, and where fuzzing asks the hardware.
 
 use super::{Finding, Source};
 use crate::workspace::Workspace;
 use anyhow::Result;
 
 /// Packages that may opt in, module by module.
-const MAY_BE_UNSAFE: [&str; 3] = ["kernel", "loader", "guest-tests"];
+const MAY_BE_UNSAFE: [&str; 4] = ["kernel", "loader", "guest-tests", "fuzz"];
 /// What every other package begins with.
 const FORBID: &str = "#![forbid(unsafe_code)]";
 

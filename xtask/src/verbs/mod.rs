@@ -2,6 +2,7 @@
 
 mod build;
 mod doctor;
+mod fuzz;
 mod measure;
 mod run;
 mod symbolize;
@@ -30,6 +31,8 @@ pub enum Verb {
     Run(run::Arguments),
     /// Run the tests on the host and on every emulated machine
     Test(test::Arguments),
+    /// Run the fuzz targets
+    Fuzz(fuzz::Arguments),
     /// Say what this host can do and what is missing
     Doctor(doctor::Arguments),
     /// Count what the hypervisor costs a booting Linux
@@ -46,6 +49,7 @@ pub fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::Build(arguments) => build::build(&arguments),
         Verb::Run(arguments) => run::run(&arguments),
         Verb::Test(arguments) => test::test(&arguments),
+        Verb::Fuzz(arguments) => fuzz::fuzz(&arguments),
         Verb::Doctor(arguments) => doctor::doctor(&arguments),
         Verb::Measure(arguments) => measure::measure(&arguments),
         Verb::Symbolize(arguments) => symbolize::symbolize(&arguments),

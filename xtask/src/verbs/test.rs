@@ -7,6 +7,7 @@ use crate::setup::{self, Distribution, Need};
 use crate::testing::bad_input::BadInput;
 use crate::testing::cost::CostTests;
 use crate::testing::endings::Endings;
+use crate::testing::fuzz::FuzzTests;
 use crate::testing::guest_tests::GuestTestSuite;
 use crate::testing::host::HostTests;
 use crate::testing::image_tests::ImageTests;
@@ -120,6 +121,7 @@ fn suites(arguments: &Arguments, machines: &[String]) -> Result<Vec<Box<dyn Suit
         suites.push(Box::new(BadInput::new(FASTEST)));
         suites.push(Box::new(Endings::new(FASTEST)));
         suites.push(Box::new(ImageTests));
+        suites.push(Box::new(FuzzTests));
         suites.extend(host_suites()?);
     }
     Ok(suites)

@@ -49,6 +49,8 @@ pub enum Problem {
         /// Its length.
         bytes: usize,
     },
+    /// More than [`MAX_TABLES`](super::MAX_TABLES) dots and opening brackets.
+    TooManyTables,
     /// There is no such key.
     UnknownKey {
         /// The keys that there are.
@@ -87,6 +89,9 @@ impl fmt::Display for Problem {
             Self::TooLong { bytes } => {
                 write!(f, "expected a configuration of at most {} bytes, found {bytes}", super::MAX_BYTES)
             }
+            Self::TooManyTables => {
+                write!(f, "expected at most {} dots and opening brackets in all", super::MAX_TABLES)
+            }
             Self::UnknownKey { known } => {
                 f.write_str("unknown key, expected one of ")?;
                 for (n, key) in known.iter().enumerate() {
@@ -124,6 +129,11 @@ impl ConfigError {
     pub(super) fn too_long(file: &str, bytes: usize) -> Self {
         let problem = Problem::TooLong { bytes };
         Self { file: file.into(), position: Position::START, vm: None, key: None, problem }
+    }
+
+    pub(super) fn too_many_tables(file: &str, text: &[u8], offset: usize) -> Self {
+        let position = Position::of(text, offset);
+        Self { file: file.into(), position, vm: None, key: None, problem: Problem::TooManyTables }
     }
 
     pub(super) fn not_utf8(file: &str, text: &[u8], error: core::str::Utf8Error) -> Self {

@@ -22,11 +22,15 @@ use table::{Errors, Table};
 use toml::de::DeTable;
 use x86defs::addr::PAGE_SIZE;
 
-/// Longest configuration. Reading one can take [`BYTES_PER_BYTE`] times its length of memory.
+/// Longest configuration.
 pub const MAX_BYTES: usize = 16 << 10;
 
-/// Memory that reading takes for each byte of the text, at worst (a list of small tables).
-pub const BYTES_PER_BYTE: usize = 256;
+/// Most dots and opening brackets in a configuration, whatever they mean: each can begin a table, for which the
+/// parser takes more than a KiB.
+pub const MAX_TABLES: usize = 1024;
+
+/// Most memory that reading takes.
+pub const MAX_HEAP: usize = 4 << 20;
 
 /// A host console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,6 +203,10 @@ pub fn parse(file: &str, text: &[u8]) -> Parsed {
 fn document<'a>(file: &str, text: &'a [u8]) -> Result<(&'a str, DeTable<'a>), Box<ConfigError>> {
     if text.len() > MAX_BYTES {
         return Err(ConfigError::too_long(file, text.len()).into());
+    }
+    let mut tables = text.iter().enumerate().filter(|(_, byte)| b".[{".contains(byte));
+    if let Some((offset, _)) = tables.nth(MAX_TABLES) {
+        return Err(ConfigError::too_many_tables(file, text, offset).into());
     }
     let text = core::str::from_utf8(text).map_err(|error| ConfigError::not_utf8(file, text, error))?;
     let root = DeTable::parse(text).map_err(|error| ConfigError::syntax(file, text, &error))?;

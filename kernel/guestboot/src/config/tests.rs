@@ -348,11 +348,17 @@ fn a_file_that_would_exhaust_memory_is_refused() {
         ["gossamer.toml:1:1: expected a configuration of at most 16384 bytes, found 16385"]
     );
     assert_ne!(errors(&comment(MAX_BYTES)), errors(&comment(MAX_BYTES + 1)));
+
+    let dots = |dots| std::format!("\na = '{}'", ".".repeat(dots));
+    let message = std::format!("gossamer.toml:2:{}: ", 6 + MAX_TABLES)
+        + "expected at most 1024 dots and opening brackets in all";
+    assert_eq!(errors(&dots(MAX_TABLES + 1)), [message]);
+    assert!(!errors(&dots(MAX_TABLES))[0].contains("dots"));
 }
 
 #[test]
 fn deep_nesting_is_an_error() {
-    let errors = errors(&std::format!("console = {}", "[".repeat(MAX_BYTES - 10)));
+    let errors = errors(&std::format!("console = {}", "[".repeat(MAX_TABLES)));
     assert!(errors[0].starts_with("gossamer.toml:1:"), "{}", errors[0]);
 }
 

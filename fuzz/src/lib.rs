@@ -1,0 +1,6 @@
+//! What the fuzz targets in `targets` share.
+
+pub mod handover;
+pub mod heap;
+pub mod physical;
+pub mod start;
