@@ -69,6 +69,15 @@ pub fn write(bytes: &[u8]) {
     }
 }
 
+/// Writes a line that begins on a fresh one.
+pub fn write_line(text: &str) {
+    if !AT_LINE_START.load(Ordering::Relaxed) {
+        write(b"\r\n");
+    }
+    write(text.as_bytes());
+    write(b"\r\n");
+}
+
 /// A byte that was typed, if there is one.
 pub fn read() -> Option<u8> {
     PORTS.lock().iter_mut().find_map(|port| port.try_receive_byte().ok())

@@ -8,3 +8,4 @@ pub mod pit;
 pub mod port;
 pub mod rtc;
 pub mod uart;
+pub mod vga;

@@ -13,6 +13,8 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 pub mod acpi_pm;
 mod clock;
 pub mod effects;
@@ -28,6 +30,7 @@ pub mod rtc;
 #[cfg(test)]
 mod testing;
 pub mod uart;
+pub mod vga;
 
 /// What a register that does not exist reads as: nothing drives the bus.
 pub(crate) const FLOATING: u32 = u32::MAX;

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | 0 - 0x9fbff | RAM |
 //! | 0x9fc00 - 0x9ffff | RAM, reserved: the ACPI FACS, the one table that a guest writes |
-//! | 0xa0000 - 0xbffff | nothing: the VGA window, accesses trap and float to all ones |
+//! | 0xa0000 - 0xb7fff | nothing: VGA graphics, accesses trap and float to all ones |
+//! | 0xb8000 - 0xbffff | the VGA text page |
 //! | 0xc0000 - 0xfffff | ROM, reserved: ACPI tables from 0xe0000 on, the reset vector, the rest is zero |
 //! | 0x100000 - end of memory or 3 GiB | RAM |
 //! | 3 GiB - 4 GiB | nothing: I/O APIC, local APIC and PCI windows, accesses trap |
@@ -12,7 +13,7 @@
 //!
 //! All of it is backed by one stretch of host memory as long as the configured size, at the same offset below
 //! 3 GiB and 1 GiB lower above 4 GiB. So a stretch that begins on a large page keeps large pages usable
-//! everywhere but in the first 2 MiB, at the price of the 128 KiB behind the VGA window.
+//! everywhere but in the first 2 MiB, at the price of the 96 KiB behind VGA graphics.
 
 use crate::size::{GIB, MIB, Size, TIB};
 use abi::boot::MemoryKind;
@@ -29,6 +30,8 @@ pub const MAX_MEMORY: u64 = TIB;
 pub const EBDA: Gpa = Gpa(0x9_fc00);
 /// First address of the VGA window.
 pub const VGA: Gpa = Gpa(0xa_0000);
+/// First address of the VGA text page.
+pub const TEXT_PAGE: Gpa = Gpa(0xb_8000);
 /// First address of the ROM.
 pub const ROM: Gpa = Gpa(0xc_0000);
 /// One past the ROM: extended memory begins.
@@ -45,6 +48,8 @@ pub enum SlotKind {
     Ram,
     /// Read and executed; writes are dropped.
     Rom,
+    /// As RAM, but somebody wants to know of writes. Firmware reports none of it.
+    TextPage,
 }
 
 /// Guest memory with one kind. What lies in no slot traps.
@@ -145,11 +150,12 @@ impl MemoryMap {
     }
 
     /// What is backed by memory, in ascending order.
-    pub fn slots(&self) -> ArrayVec<MemorySlot, 4> {
+    pub fn slots(&self) -> ArrayVec<MemorySlot, 5> {
         let identity =
             |from: Gpa, to: Gpa, kind| MemorySlot { gpa: from, len: to.0 - from.0, kind, backing: from.0 };
         let mut slots = ArrayVec::new();
         slots.push(identity(Gpa(0), VGA, SlotKind::Ram));
+        slots.push(identity(TEXT_PAGE, ROM, SlotKind::TextPage));
         slots.push(identity(ROM, ROM_END, SlotKind::Rom));
         slots.push(identity(ROM_END, self.low_end(), SlotKind::Ram));
         let high = self.high_end().0 - HIGH_RAM.0;
@@ -194,10 +200,10 @@ mod tests {
     }
 
     #[test]
-    fn slots_hold_all_memory_but_the_vga_window() {
+    fn slots_hold_all_memory_but_vga_graphics() {
         for size in sizes() {
             let total: u64 = MemoryMap::new(size).unwrap().slots().iter().map(|slot| slot.len).sum();
-            assert_eq!(total, size - (ROM.0 - VGA.0), "{size:#x}");
+            assert_eq!(total, size - (TEXT_PAGE.0 - VGA.0), "{size:#x}");
         }
     }
 
@@ -224,7 +230,7 @@ mod tests {
 
     #[test]
     fn device_windows_are_in_no_slot() {
-        let windows = [VGA.0..ROM.0, LOW_RAM_LIMIT.0..HIGH_RAM.0];
+        let windows = [VGA.0..TEXT_PAGE.0, LOW_RAM_LIMIT.0..HIGH_RAM.0];
         for slot in sizes().iter().flat_map(|size| MemoryMap::new(*size).unwrap().slots()) {
             for window in &windows {
                 assert!(slot.end().0 <= window.start || slot.gpa.0 >= window.end, "{slot:?}");
@@ -250,7 +256,7 @@ mod tests {
         let slots = MemoryMap::new(5 * GIB).unwrap().slots();
         let high = MemorySlot { gpa: HIGH_RAM, len: 2 * GIB, kind: SlotKind::Ram, backing: 3 * GIB };
         assert_eq!(slots.last(), Some(&high));
-        assert_eq!(MemoryMap::new(3 * GIB).unwrap().slots().len(), 3);
+        assert_eq!(MemoryMap::new(3 * GIB).unwrap().slots().len(), 4);
     }
 
     #[test]

@@ -78,6 +78,9 @@ pub const COM1: PortRange = PortRange::new(0x3f8, 8);
 /// The first serial port's line.
 pub const COM1_IRQ: u8 = 4;
 
+/// VGA registers of a machine with a colour display.
+pub const VGA: PortRange = PortRange::new(0x3c0, 0x1b);
+
 /// PCI configuration mechanism 1 (PCI Local Bus 3.0, 3.2.2.3.2): address and data.
 pub const PCI_CONFIG: PortRange = PortRange::new(0xcf8, 8);
 /// Reset control register, a byte in the middle of [`PCI_CONFIG`].
@@ -102,7 +105,7 @@ pub const EMULATOR_PM1_CNT: PortRange = PortRange::new(0xb004, 2);
 
 /// All ports that are always claimed, but [`RESET`], which lies in [`PCI_CONFIG`]. [`PM1A_EVT`] to [`PM_TMR`] are
 /// one device.
-pub const FIXED_PORTS: [PortRange; 13] = [
+pub const FIXED_PORTS: [PortRange; 14] = [
     PIC_MASTER,
     PIC_SLAVE,
     ELCR,
@@ -116,6 +119,7 @@ pub const FIXED_PORTS: [PortRange; 13] = [
     PCI_CONFIG,
     PortRange::new(PM1A_EVT.first, PM_TMR.last() - PM1A_EVT.first + 1),
     DEBUG_CONSOLE,
+    VGA,
 ];
 /// Ports that are claimed only if the configuration asks for compatibility with QEMU.
 pub const COMPAT_PORTS: [PortRange; 2] = [BOCHS_SHUTDOWN, EMULATOR_PM1_CNT];

@@ -55,7 +55,7 @@ pub trait Backend: Sized + 'static {
     /// A virtual CPU.
     type Vcpu: vmm::Vcpu;
     /// The nested page tables' format.
-    type Format: vmm::nested::PageFormat;
+    type Format: vmm::nested::PageFormat + Send;
     /// "VMX" or "SVM".
     const NAME: &'static str;
 

@@ -14,10 +14,11 @@ use core::fmt;
 use devices::rtc::MemorySize;
 use guestboot::config::{UnknownMsrs, VmConfig};
 use guestboot::entry::EntryState;
-use guestboot::memory_map::{BadMemorySize, HIGH_RAM, MemoryMap};
+use guestboot::memory_map::{BadMemorySize, HIGH_RAM, MemoryMap, SlotKind};
 use guestboot::plan::{self, PlanError, Source, StartPlan};
 use ram::{Ram, TooMuch};
-use tables::HostTables;
+use spin::Mutex;
+use tables::{HostTables, SharedTables, TEXT_PAGE_PROTECTED, TextPageProtection};
 use vmm::board::{Board, BoardSetup, ConsoleSink, VcpuPort};
 use vmm::clock::VmClock;
 use vmm::counters::Counters;
@@ -26,6 +27,7 @@ use vmm::kvmclock::{KvmClock, UnixTime};
 use vmm::lapic::{Lapic, TimerClock};
 use vmm::msr::{MsrSetup, MsrState};
 use vmm::nested::{Leaf, NestedError, NestedTables, Permissions};
+use vmm::screen::{self, Screen, WriteProtection};
 use vmm::state::{StopReason, VcpuState, Vm};
 use vmm::vcpu::StateMsr;
 use x86defs::control::Cr0;
@@ -67,13 +69,16 @@ impl ConsoleSink for HostConsole {
     fn put(&self, byte: u8) {
         console::write(&[byte]);
     }
+    fn line(&self, text: &str) {
+        console::write_line(text);
+    }
 }
 
 /// A virtual machine that is ready to run.
 pub struct Machine<B: Backend> {
     /// Its one virtual CPU.
     pub guest: Guest<B>,
-    nested: NestedTables<B::Format>,
+    nested: SharedTables<B::Format>,
 }
 
 /// Builds a virtual machine.
@@ -94,6 +99,9 @@ pub fn build<B: Backend>(
     let ram = Ram::new(&map).map_err(BuildError::Memory)?;
     copy_in(&ram, &plan, kernel, initrd.unwrap_or(&[]));
     let nested = map_nested::<B>(&ram)?;
+    let nested_root = nested.root();
+    let nested = Arc::new(Mutex::new(nested));
+    let text_page = Box::new(TextPageProtection(nested.clone()));
     let tsc_origin = cpu::rdtsc();
     let clock = TimerClock::for_tsc(time::tsc_khz());
     let cpuid = CpuidTable::new(
@@ -109,12 +117,12 @@ pub fn build<B: Backend>(
     let mut hw = B::new_vcpu(&VcpuSetup {
         // One runs at a time.
         id: 0,
-        nested_root: nested.root(),
+        nested_root,
         tsc_origin,
         allowed_cr4: cpuid.allowed_cr4().bits(),
     });
     start_state(&mut hw, &plan.entry, cpuid.signature());
-    let state = vcpu_state(config, &map, ram, cpuid, clock, tsc_origin);
+    let state = vcpu_state(config, &map, ram, cpuid, clock, tsc_origin, text_page);
     Ok(Machine { guest: Guest { hw, state }, nested })
 }
 
@@ -122,14 +130,17 @@ impl<B: Backend> Machine<B> {
     /// Runs it on `stack` until it stops.
     pub fn run(self, stack: &Stack, profile: bool) -> (Self, StopReason) {
         let (guest, reason) = run::run(self.guest, stack, profile);
+        screen::finish(&guest.state, guest.state.now(&guest.hw));
         (Self { guest, nested: self.nested }, reason)
     }
 
     /// Takes the virtual machine down and frees everything.
     pub fn free(self) {
-        drop(self.guest.hw);
-        // No virtual CPU is left that could use the tables; the RAM goes after them, with the state.
-        self.nested.free(&mut HostTables);
+        drop(self.guest);
+        // No virtual CPU is left that could use the tables, and nobody who could change them.
+        if let Some(tables) = Arc::into_inner(self.nested) {
+            tables.into_inner().free(&mut HostTables);
+        }
     }
 }
 
@@ -152,8 +163,11 @@ fn copy_in(ram: &Ram, plan: &StartPlan, kernel: &[u8], initrd: &[u8]) {
 fn map_nested<B: Backend>(ram: &Ram) -> Result<NestedTables<B::Format>, BuildError> {
     let mut nested = NestedTables::new(B::format(), &mut HostTables).map_err(BuildError::Nested)?;
     for piece in ram.pieces() {
-        let mut permissions = Permissions::EXECUTE;
-        permissions.set(Permissions::WRITE, piece.writable);
+        let permissions = match piece.kind {
+            SlotKind::Ram => Permissions::EXECUTE | Permissions::WRITE,
+            SlotKind::Rom => Permissions::EXECUTE,
+            SlotKind::TextPage => TEXT_PAGE_PROTECTED,
+        };
         let leaf = Leaf { to: piece.hpa, permissions, memory_type: MemoryType::WriteBack };
         nested.map(&mut HostTables, piece.gpa, piece.len, leaf).map_err(BuildError::Nested)?;
     }
@@ -217,6 +231,7 @@ fn vcpu_state(
     cpuid: CpuidTable,
     clock: TimerClock,
     tsc_origin: u64,
+    text_page: Box<dyn WriteProtection>,
 ) -> VcpuState {
     let port = Arc::new(VcpuPort::default());
     let board = Board::new(BoardSetup {
@@ -231,6 +246,7 @@ fn vcpu_state(
         name: config.name.to_string(),
         memory: Box::new(ram),
         board,
+        screen: Screen::new(text_page),
         clock: VmClock::new(tsc_origin, time::tsc_khz()),
     });
     let lapic = Lapic::new(0, true, cpu::physical_bits(), clock).after_firmware();

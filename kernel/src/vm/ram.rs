@@ -23,8 +23,14 @@ pub struct Piece {
     pub hpa: Hpa,
     /// Bytes.
     pub len: u64,
-    /// Whether the guest may write it.
-    pub writable: bool,
+    /// Its kind.
+    pub kind: SlotKind,
+}
+
+impl Piece {
+    fn is_writable(&self) -> bool {
+        self.kind != SlotKind::Rom
+    }
 }
 
 /// All of it; freed when dropped.
@@ -74,13 +80,13 @@ impl Ram {
             unsafe { mem::direct(Hpa(part.start)).as_ptr().write_bytes(0, part.len as usize) };
         }
         for slot in map.slots() {
-            ram.add_slot(slot.gpa, slot.backing, slot.len, slot.kind == SlotKind::Ram);
+            ram.add_slot(slot.gpa, slot.backing, slot.len, slot.kind);
         }
         Ok(ram)
     }
 
     /// Adds the pieces of a slot that begins `backing` bytes into the memory taken.
-    fn add_slot(&mut self, gpa: Gpa, backing: u64, len: u64, writable: bool) {
+    fn add_slot(&mut self, gpa: Gpa, backing: u64, len: u64, kind: SlotKind) {
         let mut first = 0;
         for part in &self.taken {
             let from = backing.max(first);
@@ -90,7 +96,7 @@ impl Ram {
                     gpa: gpa.offset(from - backing),
                     hpa: Hpa(part.start + (from - first)),
                     len: to - from,
-                    writable,
+                    kind,
                 });
             }
             first += part.len;
@@ -114,7 +120,7 @@ impl Ram {
     fn word(&self, at: Gpa, width: Width) -> Result<(*mut u8, bool), NotRam> {
         let aligned = at.0.is_multiple_of(width.bytes() as u64);
         let (piece, offset) = self.find(at).filter(|_| aligned).ok_or(NotRam(at))?;
-        Ok((mem::direct(piece.hpa.offset(offset)).as_ptr(), piece.writable))
+        Ok((mem::direct(piece.hpa.offset(offset)).as_ptr(), piece.is_writable()))
     }
 
     /// Calls `f` with host pointer, length and writability of each contiguous run of a range that is RAM or
@@ -126,7 +132,7 @@ impl Ram {
                 let here = at.checked_offset(done).ok_or(NotRam(at))?;
                 let (piece, offset) = self.find(here).ok_or(NotRam(here))?;
                 let run = (piece.len - offset).min(len as u64 - done);
-                f(mem::direct(piece.hpa.offset(offset)).as_ptr(), run as usize, piece.writable);
+                f(mem::direct(piece.hpa.offset(offset)).as_ptr(), run as usize, piece.is_writable());
                 done += run;
             }
             Ok(())
@@ -157,7 +163,7 @@ impl Ram {
 impl Drop for Ram {
     fn drop(&mut self) {
         for part in self.taken.drain(..) {
-            // SAFETY: the virtual machine's tables are freed before its memory.
+            // SAFETY: the virtual CPU that ran on it has been dropped before it.
             unsafe { mem::free_guest(part) };
         }
     }

@@ -6,6 +6,7 @@ mod tests;
 use crate::board::NEVER;
 use crate::emulate;
 use crate::hazard;
+use crate::screen;
 use crate::state::{StopReason, VcpuState};
 use crate::vcpu::{Vcpu, Window};
 use devices::effects::{Nanos, PowerEvent};
@@ -63,9 +64,14 @@ fn stops(state: &mut VcpuState) -> bool {
     state.stop.is_some()
 }
 
-fn run_due<V: Vcpu>(vcpu: &V, state: &mut VcpuState) {
+fn run_due<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState) {
     state.lapic.tick(vcpu.tsc());
-    state.vm.board.run_due(state.now(vcpu));
+    let now = state.now(vcpu);
+    let screen_due = state.vm.board.screen_due(now);
+    state.vm.board.run_due(now);
+    if screen_due {
+        screen::look(vcpu, state, now);
+    }
 }
 
 /// The host TSC at which the virtual CPU's next timer is due; [`NEVER`].

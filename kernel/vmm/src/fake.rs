@@ -58,6 +58,8 @@ pub struct FakeVcpu {
     pub tsc_offset: u64,
     /// Every call of [`Vcpu::flush_tlb`].
     pub flushes: Vec<Option<Gva>>,
+    /// Number of calls of [`Vcpu::flush_nested`].
+    pub nested_flushes: usize,
 }
 
 impl FakeVcpu {
@@ -98,6 +100,7 @@ impl FakeVcpu {
             host_tsc: 0,
             tsc_offset: 0,
             flushes: Vec::new(),
+            nested_flushes: 0,
         }
     }
 
@@ -327,6 +330,9 @@ impl Vcpu for FakeVcpu {
     }
     fn flush_tlb(&mut self, page: Option<Gva>) {
         self.flushes.push(page);
+    }
+    fn flush_nested(&mut self) {
+        self.nested_flushes += 1;
     }
 }
 

@@ -27,6 +27,7 @@ pub mod memory;
 pub mod msr;
 pub mod nested;
 pub mod ranges;
+pub mod screen;
 pub mod state;
 pub mod vcpu;
 pub mod walk;

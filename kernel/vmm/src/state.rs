@@ -9,6 +9,7 @@ use crate::kvmclock::KvmClock;
 use crate::lapic::{Lapic, LapicEffect};
 use crate::memory::GuestMemory;
 use crate::msr::MsrState;
+use crate::screen::Screen;
 use crate::vcpu::Vcpu;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -68,6 +69,8 @@ pub struct Vm {
     pub memory: Box<dyn GuestMemory + Send>,
     /// Its devices.
     pub board: Board,
+    /// Its text page on the console.
+    pub screen: Screen,
     /// Its clock.
     pub clock: VmClock,
 }

@@ -142,6 +142,8 @@ pub trait Vcpu {
     fn set_tsc(&mut self, value: u64);
     /// Invalidates the translations of one page, or of all.
     fn flush_tlb(&mut self, page: Option<Gva>);
+    /// Invalidates everything that was translated by the nested page tables.
+    fn flush_nested(&mut self);
 }
 
 /// The mode a virtual CPU executes in, as far as it matters for decoding.

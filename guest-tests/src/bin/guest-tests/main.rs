@@ -23,6 +23,7 @@ mod rtc;
 mod tsc;
 mod uart;
 mod user_mode;
+mod vga;
 mod x2apic;
 
 runtime::guest_main!(main);

@@ -426,6 +426,9 @@ impl Vcpu for SvmVcpu {
         };
         self.control_mut(Clean::empty()).tlb_control = how as u32;
     }
+    fn flush_nested(&mut self) {
+        self.flush_tlb(None);
+    }
 }
 
 impl SvmVcpu {

@@ -6,7 +6,7 @@
 #![allow(unsafe_code, reason = "debug registers, CR2 and MSRs that belong to the resident guest")]
 
 use super::capabilities::Capabilities;
-use super::instructions::{Invvpid, invvpid, vmread, vmwrite};
+use super::instructions::{Invvpid, invept, invvpid, vmread, vmwrite};
 use super::owned_bits::OwnedBits;
 use super::setup::{self, Pages};
 use crate::cpu;
@@ -451,5 +451,8 @@ impl Vcpu for VmxVcpu {
             }
             _ => invvpid(self.vpid, Invvpid::Context),
         }
+    }
+    fn flush_nested(&mut self) {
+        invept(vmread(vmcs::EPT_POINTER));
     }
 }

@@ -30,6 +30,7 @@ use devices::pit::Pit;
 use devices::reset::{Port92, ResetControl};
 use devices::rtc::{self, MemorySize, Rtc};
 use devices::uart::Uart;
+use devices::vga::{Vga, View};
 use guestboot::config::Compat;
 use guestboot::platform;
 use spin::Mutex;
@@ -45,6 +46,8 @@ pub const NEVER: u64 = u64::MAX;
 pub trait ConsoleSink: Send + Sync {
     /// One byte from the guest.
     fn put(&self, byte: u8);
+    /// A line of text, which begins on a fresh one.
+    fn line(&self, text: &str);
 }
 
 /// What others may touch of a virtual CPU.
@@ -79,10 +82,11 @@ enum PortDevice {
     DebugConsole,
     DebugExit,
     Shutdown,
+    Vga,
 }
 
 /// Devices that ask for deadlines: every one on the port bus may.
-const PORT_DEVICES: [PortDevice; 12] = [
+const PORT_DEVICES: [PortDevice; 13] = [
     PortDevice::Pic,
     PortDevice::Pit,
     PortDevice::I8042,
@@ -95,6 +99,7 @@ const PORT_DEVICES: [PortDevice; 12] = [
     PortDevice::DebugConsole,
     PortDevice::DebugExit,
     PortDevice::Shutdown,
+    PortDevice::Vga,
 ];
 
 impl PortDevice {
@@ -142,6 +147,7 @@ pub struct Board {
     debug_exit: Mutex<DebugExit>,
     shutdown: Mutex<Shutdown>,
     optional: OptionalPorts,
+    vga: Mutex<Vga>,
     ioapic: Mutex<IoApic>,
     /// When each port device wants to be called, in nanoseconds.
     deadlines: [AtomicU64; PORT_DEVICES.len()],
@@ -167,6 +173,7 @@ impl Board {
             debug_exit: Mutex::default(),
             shutdown: Mutex::default(),
             optional: OptionalPorts { debug_exit: setup.debug_exit, compat: setup.compat },
+            vga: Mutex::new(Vga::new()),
             ioapic: Mutex::new(IoApic::new(platform::IOAPIC_ID)),
             deadlines: [const { AtomicU64::new(NEVER) }; PORT_DEVICES.len()],
             console: setup.console,
@@ -196,6 +203,7 @@ impl Board {
             PortDevice::DebugConsole => f(&mut *self.debug_console.lock()),
             PortDevice::DebugExit => f(&mut *self.debug_exit.lock()),
             PortDevice::Shutdown => f(&mut *self.shutdown.lock()),
+            PortDevice::Vga => f(&mut *self.vga.lock()),
         }
     }
 
@@ -212,10 +220,7 @@ impl Board {
         match effects.deadline {
             Deadline::Keep => {}
             Deadline::Never => self.deadlines[device as usize].store(NEVER, Ordering::Relaxed),
-            Deadline::At(Nanos(at)) => {
-                self.deadlines[device as usize].store(at, Ordering::Relaxed);
-                self.bootstrap().alert(hazard::TIMER);
-            }
+            Deadline::At(at) => self.set_deadline(device, at),
         }
         if let Some(byte) = effects.byte {
             self.console.put(byte);
@@ -224,6 +229,33 @@ impl Board {
             *self.power.lock() = Some(power);
             self.bootstrap().alert(hazard::STOP);
         }
+    }
+
+    fn set_deadline(&self, device: PortDevice, at: Nanos) {
+        self.deadlines[device as usize].store(at.0, Ordering::Relaxed);
+        self.bootstrap().alert(hazard::TIMER);
+    }
+
+    /// Asks for [`Board::screen_due`] at this time, unless it comes sooner anyway.
+    pub fn look_at_screen(&self, at: Nanos) {
+        if self.deadlines[PortDevice::Vga as usize].load(Ordering::Relaxed) > at.0 {
+            self.set_deadline(PortDevice::Vga, at);
+        }
+    }
+
+    /// Whether it is time to look at the text page; to be asked before [`Board::run_due`] forgets it.
+    pub fn screen_due(&self, now: Nanos) -> bool {
+        self.deadlines[PortDevice::Vga as usize].load(Ordering::Relaxed) <= now.0
+    }
+
+    /// What is shown of the text page; `None` in a graphics mode.
+    pub fn view(&self) -> Option<View> {
+        self.vga.lock().view()
+    }
+
+    /// Prints a line of text on the console.
+    pub fn print_line(&self, text: &str) {
+        self.console.line(text);
     }
 
     /// The CPU that runs the board's deadlines and takes the 8259's interrupts.

@@ -2,7 +2,7 @@
 
 use super::{Board, PortDevice};
 use devices::effects::Nanos;
-use devices::{acpi_pm, emulator, i8042, pci, pic, pit, reset, rtc, uart};
+use devices::{acpi_pm, emulator, i8042, pci, pic, pit, reset, rtc, uart, vga};
 use guestboot::config::Compat;
 use guestboot::platform::{self, PortRange};
 
@@ -25,6 +25,8 @@ const RTC_LAST: u16 = platform::RTC.last();
 const COM1_LAST: u16 = platform::COM1.last();
 const PCI_LAST: u16 = platform::PCI_CONFIG.last();
 const PM_TMR_LAST: u16 = platform::PM_TMR.last();
+const VGA_FIRST: u16 = platform::VGA.first;
+const VGA_LAST: u16 = platform::VGA.last();
 
 /// Who answers at a port. `width` matters at one place: a byte at 0xCF9 is the reset control register, in the
 /// middle of the PCI address register, which only takes 32 bits.
@@ -42,6 +44,7 @@ pub(super) fn decode(port: u16, width: u8) -> Option<Register> {
         RTC_FIRST..=RTC_LAST => Register::new(D::Rtc, rtc::INDEX + (port - RTC_FIRST), rtc::MAX_WIDTH),
         0x92 => Register::new(D::Port92, 0, reset::MAX_WIDTH),
         0x3f8..=COM1_LAST => Register::new(D::Uart, port - platform::COM1.first, uart::MAX_WIDTH),
+        VGA_FIRST..=VGA_LAST => Register::new(D::Vga, port - VGA_FIRST, vga::MAX_WIDTH),
         0xcf9 if width == 1 => Register::new(D::ResetControl, 0, reset::MAX_WIDTH),
         0xcf8..=PCI_LAST => Register::new(D::Pci, port - platform::PCI_CONFIG.first, pci::MAX_WIDTH),
         0x600..=PM_TMR_LAST => Register::new(

@@ -5,6 +5,7 @@ use crate::board::MemoryBus;
 use crate::emulate::{self, Outcome};
 use crate::exit::Access;
 use crate::memory::GuestMemory;
+use crate::screen;
 use crate::state::VcpuState;
 use crate::vcpu::Vcpu;
 use x86defs::addr::Gpa;
@@ -12,6 +13,10 @@ use x86defs::event::Event;
 
 #[inline(always)]
 pub(super) fn access<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, at: Gpa, access: Access) {
+    if screen::is_text_page(at) {
+        // Only writes are refused there; the instruction is executed again.
+        return screen::written(vcpu, state);
+    }
     if access.contains(Access::FETCH) {
         // Nothing but RAM and ROM can be executed.
         return vcpu.inject(Event::UD);

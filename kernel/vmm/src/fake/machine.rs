@@ -11,7 +11,9 @@ use crate::exits;
 use crate::kvmclock::{KvmClock, UnixTime};
 use crate::lapic::{Lapic, TimerClock};
 use crate::msr::MsrState;
+use crate::screen::{Screen, WriteProtection};
 use crate::state::{VcpuState, Vm};
+use core::sync::atomic::{AtomicBool, Ordering};
 use devices::rtc::MemorySize;
 use guestboot::config::Compat;
 use spin::Mutex;
@@ -35,11 +37,19 @@ impl Output {
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().clone()
     }
+
+    /// As text, and forgets it.
+    pub fn take(&self) -> String {
+        String::from_utf8(core::mem::take(&mut self.0.lock())).expect("text")
+    }
 }
 
 impl ConsoleSink for Output {
     fn put(&self, byte: u8) {
         self.0.lock().push(byte);
+    }
+    fn line(&self, text: &str) {
+        self.0.lock().extend(text.bytes().chain([b'\n']));
     }
 }
 
@@ -60,22 +70,50 @@ pub fn board_setup(vcpus: &[Arc<VcpuPort>], output: &Output) -> BoardSetup {
     }
 }
 
+/// Whether the text page can be written.
+#[derive(Clone, Default)]
+pub struct TextPage(Arc<AtomicBool>);
+
+impl TextPage {
+    /// It can.
+    pub fn is_writable(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl WriteProtection for TextPage {
+    fn protect_text_page(&self, on: bool) {
+        self.0.store(!on, Ordering::Relaxed);
+    }
+}
+
 /// A virtual machine with one virtual CPU, on a host with every feature, as firmware leaves it.
 pub struct Machine {
     /// Its virtual CPU.
     pub vcpu: FakeVcpu,
     /// The rest of it.
     pub state: VcpuState,
+    /// What it has sent.
+    pub output: Output,
+    /// Its text page.
+    pub text_page: TextPage,
 }
 
 impl Machine {
     /// Around this virtual CPU.
     pub fn new(vcpu: FakeVcpu) -> Self {
+        Self::with_ram(vcpu, RAM)
+    }
+
+    /// With so many bytes of RAM.
+    pub fn with_ram(vcpu: FakeVcpu, bytes: usize) -> Self {
         let port = Arc::new(VcpuPort::default());
+        let (output, text_page) = (Output::default(), TextPage::default());
         let vm = Vm {
             name: String::from("test"),
-            memory: Box::new(VecMemory::new(RAM)),
-            board: board(core::slice::from_ref(&port), &Output::default()),
+            memory: Box::new(VecMemory::new(bytes)),
+            board: board(core::slice::from_ref(&port), &output),
+            screen: Screen::new(Box::new(text_page.clone())),
             clock: VmClock::new(0, TSC_KHZ),
         };
         let lapic = Lapic::new(0, true, 40, TimerClock::for_tsc(TSC_KHZ)).after_firmware();
@@ -94,7 +132,7 @@ impl Machine {
             stop: None,
             counters: Counters::default(),
         };
-        Self { vcpu, state }
+        Self { vcpu, state, output, text_page }
     }
 
     /// Handles an exit.

@@ -105,14 +105,28 @@ impl<F: PageFormat> NestedTables<F> {
         }
         self.map_in(memory, self.root, TOP, range.clone(), leaf).inspect_err(|_| {
             // Only what was mapped just now is there, in pages that lie wholly in the range.
-            let _ = self.unmap_in(memory, self.root, TOP, range);
+            let _ = self.change(memory, self.root, TOP, range, &|_| None);
         })
     }
 
     /// Unmaps `len` bytes, splitting pages where it must, and says whether anything was mapped there: the
     /// caller then has translations to invalidate. If it runs out of tables, a part has been unmapped.
     pub fn unmap(&mut self, memory: &mut impl TableMemory, gpa: Gpa, len: u64) -> Result<bool, NestedError> {
-        self.unmap_in(memory, self.root, TOP, page_range(gpa, len)?)
+        self.change(memory, self.root, TOP, page_range(gpa, len)?, &|_| None)
+    }
+
+    /// Changes what the pages that are mapped in `len` bytes allow, splitting pages where it must, and says whether
+    /// there are any: the caller then has translations to invalidate. If it runs out of tables, a part has been
+    /// changed.
+    pub fn protect(
+        &mut self,
+        memory: &mut impl TableMemory,
+        gpa: Gpa,
+        len: u64,
+        permissions: Permissions,
+    ) -> Result<bool, NestedError> {
+        let changed = |leaf| Some(Leaf { permissions, ..leaf });
+        self.change(memory, self.root, TOP, page_range(gpa, len)?, &changed)
     }
 
     /// What a guest physical address is mapped to.
@@ -191,27 +205,30 @@ impl<F: PageFormat> NestedTables<F> {
         (fits && size <= self.format.largest_page()).then_some(size)
     }
 
-    fn unmap_in(
+    /// Replaces the pages in a part of a table's range, and says whether there are any.
+    fn change(
         &self,
         memory: &mut impl TableMemory,
         table: Hpa,
         level: u8,
         range: Range<u64>,
+        new: &dyn Fn(Leaf) -> Option<Leaf>,
     ) -> Result<bool, NestedError> {
         let mut was_mapped = false;
         for piece in pieces(level, range) {
             let slot = index(level, piece.start);
             let next = match self.format.decode(level, memory.read(table, slot)) {
                 Entry::Empty => continue,
-                Entry::Leaf(_) if covers(level, &piece) => {
-                    memory.write(table, slot, 0);
+                Entry::Leaf(leaf) if covers(level, &piece) => {
+                    let entry = PageSize::at_level(level).zip(new(leaf));
+                    memory.write(table, slot, entry.map_or(0, |(size, leaf)| self.format.leaf(size, leaf)));
                     was_mapped = true;
                     continue;
                 }
                 Entry::Leaf(leaf) => self.split(memory, table, level, slot, leaf)?,
                 Entry::Table(next) => next,
             };
-            was_mapped |= self.unmap_in(memory, next, level - 1, piece)?;
+            was_mapped |= self.change(memory, next, level - 1, piece, new)?;
         }
         Ok(was_mapped)
     }

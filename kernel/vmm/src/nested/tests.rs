@@ -182,6 +182,17 @@ fn unmapping_splits_what_it_cuts() {
 }
 
 #[test]
+fn protecting_changes_permissions_alone() {
+    let (mut tables, mut memory) = fixture(PageSize::Size2M);
+    tables.map(&mut memory, Gpa(0), M2, ram(0)).unwrap();
+    assert_eq!(tables.protect(&mut memory, Gpa(K4), K4, Permissions::EXECUTE), Ok(true));
+    let leaf = |gpa| tables.lookup(&memory, Gpa(gpa)).unwrap().leaf;
+    assert_eq!(leaf(K4), Leaf { permissions: Permissions::EXECUTE, ..ram(K4) });
+    assert_eq!((leaf(0), leaf(2 * K4)), (ram(0), ram(2 * K4)));
+    assert_eq!(tables.protect(&mut memory, Gpa(M2), K4, Permissions::EXECUTE), Ok(false));
+}
+
+#[test]
 fn what_is_mapped_is_not_mapped_again() {
     let (mut t, mut m) = fixture(PageSize::Size1G);
     t.map(&mut m, Gpa(3 * K4), K4, ram(0)).unwrap();
