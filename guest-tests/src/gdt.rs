@@ -6,6 +6,7 @@ use crate::single::Single;
 use core::arch::asm;
 use x86_64::structures::gdt::DescriptorFlags as Flags;
 use x86_64::structures::tss::TaskStateSegment;
+use x86defs::descriptor::Descriptor;
 
 /// 64-bit code.
 pub const CODE64: u16 = 0x08;
@@ -71,6 +72,27 @@ fn top_of(stack: &'static Single<Stack>) -> x86_64::VirtAddr {
     x86_64::VirtAddr::new(stack.get() as u64 + IST_STACK_SIZE as u64)
 }
 
+/// A descriptor of the GDT.
+pub(crate) fn descriptor(selector: u16) -> Descriptor {
+    // SAFETY: nothing changes the GDT at the same time.
+    Descriptor(unsafe { (*GDT.get())[usize::from(selector / 8)] })
+}
+
+/// Operand of LGDT in 64-bit mode.
+#[repr(C, packed)]
+struct Gdtr {
+    limit: u16,
+    base: u64,
+}
+
+/// Loads the GDT and the task register, as is needed after a stay in a mode with others.
+pub(crate) fn reload() {
+    let gdtr = Gdtr { limit: LIMIT, base: GDT.get() as u64 };
+    // SAFETY: the GDT has every selector that is loaded.
+    unsafe { asm!("lgdt [{}]", in(reg) &raw const gdtr, options(readonly, nostack, preserves_flags)) };
+    reload_task_register();
+}
+
 /// Completes the GDT, which the entry code has loaded, with the TSS.
 pub(crate) fn init() {
     // SAFETY: nothing refers to the TSS or the GDT but the CPU, which rereads neither before LTR.
@@ -82,9 +104,8 @@ pub(crate) fn init() {
     reload_task_register();
 }
 
-/// Writes a fresh TSS descriptor (LTR marks it busy) and loads it, as is needed after a stay in a mode that
-/// has no 64-bit TSS.
-pub(crate) fn reload_task_register() {
+/// Writes a fresh TSS descriptor (LTR marks it busy) and loads it.
+fn reload_task_register() {
     let x86_64::structures::gdt::Descriptor::SystemSegment(low, high) =
         // SAFETY: the TSS is a static.
         (unsafe { x86_64::structures::gdt::Descriptor::tss_segment_unchecked(TSS.get()) })

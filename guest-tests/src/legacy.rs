@@ -70,6 +70,36 @@ static JOB: crate::single::Single<Job> = crate::single::Single::new(Job {
 /// Gates of the 32-bit IDT (SDM 3, 6.11).
 static IDT32: crate::single::Single<[[u16; 4]; GATES]> = crate::single::Single::new([[0; 4]; GATES]);
 const GATE32_INTERRUPT: u16 = 1 << 15 | 0xe << 8;
+const GATE32_TASK: u16 = 1 << 15 | 5 << 8;
+
+/// What the next stay in protected mode finds at a vector in place of its interrupt gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// Nothing.
+    Absent,
+    /// A task gate to this TSS.
+    Task(u16),
+}
+
+static GATES32: crate::single::Single<[Option<Gate>; GATES]> = crate::single::Single::new([None; GATES]);
+
+/// Puts a gate into the IDT of the next stay in protected mode.
+pub fn set_gate(vector: u8, gate: Gate) {
+    let mut gates = GATES32.load();
+    gates[usize::from(vector)] = Some(gate);
+    GATES32.store(gates);
+}
+
+/// Defines 32-bit code.
+#[macro_export]
+macro_rules! code32 {
+    ($name:ident, $($line:literal),+) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(".code32", $($line),+, ".code64")
+        }
+    };
+}
 
 /// An exception in protected mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,11 +204,11 @@ global_asm!(
     // Exceptions of protected mode end the job.
     ".code32",
     "legacy_fault:",
+    "mov eax, {data}",
+    "mov ds, eax",
     "pop dword ptr [{job} + {vector}]",
     "pop dword ptr [{job} + {error_code}]",
     "mov esp, offset legacy_stack_top",
-    "mov eax, {data}",
-    "mov ds, eax",
     "mov es, eax",
     "mov ss, eax",
     "jmp legacy_leave",
@@ -249,11 +279,16 @@ unsafe extern "C" {
     static legacy_stubs: u8;
 }
 
+/// Builds the IDT with the gates that were asked for.
 fn build_idt32() {
     let stubs = (&raw const legacy_stubs) as u32;
     for (number, index) in (0..GATES).zip(0u32..) {
         let stub = stubs + index * STUB_SIZE;
-        let gate = [stub as u16, gdt::CODE32, GATE32_INTERRUPT, (stub >> 16) as u16];
+        let gate = match GATES32.load()[number] {
+            None => [stub as u16, gdt::CODE32, GATE32_INTERRUPT, (stub >> 16) as u16],
+            Some(Gate::Absent) => [0; 4],
+            Some(Gate::Task(selector)) => [0, selector, GATE32_TASK, 0],
+        };
         // SAFETY: nothing refers to the table but the CPU, which does not use it in 64-bit mode.
         unsafe { (*IDT32.get())[number] = gate };
     }
@@ -287,6 +322,7 @@ pub fn protected(code: Code32, argument: u32, paging: Paging) -> Result<u32, Leg
             (&raw const (*job).error_code).read_volatile(),
         )
     };
+    GATES32.store([None; GATES]);
     if vector == NO_VECTOR { Ok(result) } else { Err(LegacyFault { vector: vector as u8, error_code }) }
 }
 

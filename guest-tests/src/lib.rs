@@ -25,5 +25,6 @@ pub mod machine;
 pub mod memory;
 pub mod power;
 mod single;
+pub mod tasks;
 pub mod time;
 pub mod user;

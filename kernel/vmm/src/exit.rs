@@ -14,6 +14,8 @@ bitflags! {
         const FETCH = 1 << 1;
         /// It was the walk of the guest's own page tables, not the access itself.
         const PAGE_WALK = 1 << 2;
+        /// It was the load of PAE paging's four pointers by a move to a control register.
+        const PDPTES = 1 << 3;
     }
 
     /// The form of an I/O instruction.
@@ -37,6 +39,30 @@ pub struct Io {
     pub width: u8,
     /// Its form.
     pub form: IoForm,
+}
+
+/// What asks for a task switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskSwitchSource {
+    /// CALL.
+    Call,
+    /// IRET with EFLAGS.NT.
+    Iret,
+    /// JMP.
+    Jmp,
+    /// A task gate in the IDT.
+    Gate,
+}
+
+/// A task switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskSwitch {
+    /// Selector of the new task's TSS.
+    pub selector: u16,
+    /// What asks for it.
+    pub source: TaskSwitchSource,
+    /// Bytes of the instruction that asks for it; 0 if none does.
+    pub instruction_len: u8,
 }
 
 /// Why the guest stopped. `Copy` and at most 16 bytes, so that it travels in registers.
@@ -82,8 +108,8 @@ pub enum Exit {
     Exception(u8, u32),
     /// A triple fault.
     TripleFault,
-    /// A task switch.
-    TaskSwitch,
+    /// A task switch that the CPU leaves to us. An event whose gate leads to it is the pending one.
+    TaskSwitch(TaskSwitch),
     /// An instruction that this machine does not offer: #UD.
     Undefined,
     /// RDPMC: no counters are offered.

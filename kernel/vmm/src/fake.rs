@@ -197,6 +197,9 @@ impl Vcpu for FakeVcpu {
     }
     fn set_segment(&mut self, name: SegmentName, value: Segment) {
         self.segments[name as usize] = value;
+        if name == SegmentName::Ss {
+            self.cpl = value.dpl();
+        }
     }
     fn gdtr(&self) -> DescriptorTable {
         self.gdtr
@@ -300,6 +303,12 @@ impl Vcpu for FakeVcpu {
     }
     fn pending_event(&self) -> Option<Event> {
         self.pending
+    }
+    fn take_pending_event(&mut self) -> Option<Event> {
+        self.pending.take()
+    }
+    fn block_nmis(&mut self, blocked: bool) {
+        self.nmi_blocked = blocked;
     }
     fn can_take_interrupt(&self) -> bool {
         self.rflags.contains(Rflags::IF) && !self.shadow && self.pending.is_none()

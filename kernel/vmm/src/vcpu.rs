@@ -121,6 +121,8 @@ pub trait Vcpu {
     fn inject(&mut self, event: Event);
     /// The event that waits for the next entry.
     fn pending_event(&self) -> Option<Event>;
+    /// Withdraws the event that waits for the next entry.
+    fn take_pending_event(&mut self) -> Option<Event>;
     /// Whether a maskable interrupt can be delivered at the next entry: IF set, no blocking by STI or MOV SS,
     /// no event waiting.
     fn can_take_interrupt(&self) -> bool;
@@ -128,6 +130,8 @@ pub trait Vcpu {
     fn in_interrupt_shadow(&self) -> bool;
     /// Whether an NMI can be delivered at the next entry.
     fn can_take_nmi(&self) -> bool;
+    /// Blocks NMIs as the delivery of one does, or lets them in again as IRET does.
+    fn block_nmis(&mut self, blocked: bool);
     /// Asks for, or renounces, an exit when the window opens. Idempotent.
     fn set_window(&mut self, window: Window, open: bool);
     /// Asks for [`crate::Exit::InterruptWindow`] as soon as CR8 falls below `class` (1 to 15); 0 renounces it.

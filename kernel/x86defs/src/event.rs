@@ -98,3 +98,73 @@ impl Event {
         Self { vector, kind: EventKind::External, error_code: None, instruction_len: 0 }
     }
 }
+
+/// How an exception weighs when it comes up while another event is delivered (SDM 3, table 6-4).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    Benign,
+    Contributory,
+    PageFault,
+    DoubleFault,
+}
+
+impl Event {
+    /// #DF
+    pub const DF: Event = Event::fault(Exception::DoubleFault, 0);
+
+    /// Whether exceptions with this vector push an error code outside real mode (SDM 3, table 6-1).
+    pub const fn has_error_code(vector: u8) -> bool {
+        matches!(vector, 8 | 10..=14 | 17 | 21)
+    }
+
+    fn weight(&self) -> Weight {
+        // INT n and its kind are benign, whatever their vector.
+        if self.kind != EventKind::Exception {
+            return Weight::Benign;
+        }
+        match self.vector {
+            0 | 10..=13 | 21 => Weight::Contributory,
+            14 | 20 => Weight::PageFault,
+            8 => Weight::DoubleFault,
+            _ => Weight::Benign,
+        }
+    }
+
+    /// What is delivered if `second` comes up while this event is delivered; nothing if the CPU shuts down (SDM 3,
+    /// table 6-5).
+    pub fn followed_by(&self, second: Event) -> Option<Event> {
+        use Weight::{Contributory, DoubleFault, PageFault};
+        match (self.weight(), second.weight()) {
+            (DoubleFault, Contributory | PageFault) => None,
+            (Contributory, Contributory) | (PageFault, Contributory | PageFault) => Some(Event::DF),
+            _ => Some(second),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn double_and_triple_faults_follow_the_table() {
+        let benign = [Event::UD, Event::NMI, Event::interrupt(14), Event::exception(Exception::Debug)];
+        let contributory = [Event::exception(Exception::DivideError), Event::GP0];
+        let page_fault = Event::fault(Exception::PageFault, 2);
+        for second in [Event::GP0, page_fault, Event::UD] {
+            for first in benign {
+                assert_eq!(first.followed_by(second), Some(second), "{second:?} after {first:?}");
+            }
+        }
+        for first in contributory {
+            assert_eq!(first.followed_by(Event::GP0), Some(Event::DF));
+            assert_eq!(first.followed_by(page_fault), Some(page_fault));
+            assert_eq!(first.followed_by(Event::UD), Some(Event::UD));
+        }
+        assert_eq!(page_fault.followed_by(page_fault), Some(Event::DF));
+        assert_eq!(page_fault.followed_by(Event::GP0), Some(Event::DF));
+        assert_eq!(Event::DF.followed_by(Event::GP0), None);
+        assert_eq!(Event::DF.followed_by(page_fault), None);
+        assert_eq!(Event::DF.followed_by(Event::UD), Some(Event::UD));
+    }
+}

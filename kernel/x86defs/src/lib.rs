@@ -11,6 +11,7 @@ pub mod addr;
 pub mod apic;
 pub mod control;
 pub mod cpuid;
+pub mod descriptor;
 pub mod ept;
 pub mod event;
 pub mod gpr;

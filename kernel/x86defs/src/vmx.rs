@@ -15,5 +15,7 @@ pub use controls::{
 };
 pub use event_info::{ActivityState, EventInfo, InstructionError, Interruptibility, PendingDebug};
 pub use guest_checks::{Limits, Violation, check_guest_state};
-pub use qualification::{CrAccess, DebugException, EptViolation, InvalidSource, IoAccess, MovDr};
+pub use qualification::{
+    CrAccess, DebugException, EptViolation, InvalidSource, IoAccess, MovDr, TaskSwitch, TaskSwitchCause,
+};
 pub use reason::{EntryFailure, ExitReason};

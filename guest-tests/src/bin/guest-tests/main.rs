@@ -20,6 +20,7 @@ mod pic;
 mod pit;
 mod ports;
 mod rtc;
+mod tasks;
 mod tsc;
 mod uart;
 mod user_mode;

@@ -7,19 +7,9 @@ use runtime::fault::catch;
 use runtime::harness::expect_fault;
 use runtime::legacy::{self, LegacyFault, Paging, REAL_CODE};
 use runtime::memory::{self, read16, read32, write32};
-use runtime::{cpu, expect, expect_eq, guest_test};
+use runtime::{code32, cpu, expect, expect_eq, guest_test};
 use x86defs::control::{Cr0, Cr4, Efer};
 use x86defs::event::Exception;
-
-/// Defines 32-bit code.
-macro_rules! code32 {
-    ($name:ident, $($line:literal),+) => {
-        #[unsafe(naked)]
-        unsafe extern "C" fn $name() {
-            naked_asm!(".code32", $($line),+, ".code64")
-        }
-    };
-}
 
 /// The 16-bit forms of RETF and IRET, which the assembler has no name for.
 macro_rules! retf16 {

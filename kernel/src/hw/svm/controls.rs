@@ -45,7 +45,7 @@ const INTERCEPT4: Intercept4 = Intercept4::VMRUN
     .union(Intercept4::RDPRU);
 
 /// A guest could otherwise loop inside the CPU delivering these for ever; machine checks are the host's.
-const INTERCEPT_EXCEPTIONS: u32 = 1 << Exception::Debug as u32
+pub(super) const INTERCEPT_EXCEPTIONS: u32 = 1 << Exception::Debug as u32
     | 1 << Exception::AlignmentCheck as u32
     | 1 << Exception::MachineCheck as u32;
 

@@ -20,18 +20,20 @@ fn handle(guest: &mut Guest<Svm>) {
     if !guest.hw.tells_everything() {
         older_cpus::supply(&mut guest.hw, guest.state.vm.memory());
     }
-    let exit = decode(&mut guest.hw);
-    vmm::exits::handle(&mut guest.hw, &mut guest.state, exit);
+    if let Some(exit) = decode(&mut guest.hw) {
+        vmm::exits::handle(&mut guest.hw, &mut guest.state, exit);
+    }
     if guest.state.hazard() {
         run::slow_path(guest);
     }
 }
 
+/// What the exit means; nothing if the backend has dealt with it.
 #[inline(always)]
-fn decode(vcpu: &mut SvmVcpu) -> Exit {
+fn decode(vcpu: &mut SvmVcpu) -> Option<Exit> {
     let control = vcpu.control();
     // Only 32 bits: some emulators do not sign-extend VMEXIT_INVALID.
-    match control.exitcode as u32 {
+    Some(match control.exitcode as u32 {
         code::CPUID => Exit::Cpuid,
         code::MSR if control.exitinfo1 & 1 == 0 => Exit::Rdmsr,
         code::MSR => Exit::Wrmsr,
@@ -44,7 +46,7 @@ fn decode(vcpu: &mut SvmVcpu) -> Exit {
         code::VINTR => Exit::InterruptWindow,
         code::IRET => {
             vcpu.nmi_handler_returns();
-            Exit::NmiWindow
+            return None;
         }
         code::INIT => Exit::Init,
         code::XSETBV => Exit::Xsetbv,
@@ -55,7 +57,11 @@ fn decode(vcpu: &mut SvmVcpu) -> Exit {
             Exit::WriteCr((c - code::CR0_WRITE) as u8, Gpr::from_number(control.exitinfo1 as u8))
         }
         c @ code::EXCEPTION_0..=code::EXCEPTION_31 => {
-            Exit::Exception((c - code::EXCEPTION_0) as u8, control.exitinfo1 as u32)
+            let (vector, error_code) = ((c - code::EXCEPTION_0) as u8, control.exitinfo1 as u32);
+            match vcpu.iret_step.take() {
+                Some(step) => vcpu.end_step(&step, vector),
+                None => Exit::Exception(vector, error_code),
+            }
         }
         // In a guest without SVM, VMRUN and its family do not exist; nor do the others that are hidden.
         code::VMRUN | 0x82..=code::SKINIT | code::INVLPGA | code::MONITOR | code::MWAIT | code::RDPRU => {
@@ -67,7 +73,7 @@ fn decode(vcpu: &mut SvmVcpu) -> Exit {
             Exit::EntryFailed
         }
         other => Exit::Unknown(other),
-    }
+    })
 }
 
 #[inline(always)]

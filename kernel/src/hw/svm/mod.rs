@@ -8,6 +8,7 @@
 mod controls;
 mod entry;
 mod exit;
+mod nmi;
 mod npt;
 mod older_cpus;
 mod vcpu;

@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "the VMCB is shared with the CPU; VMLOAD, VMSAVE, XSETBV")]
 
 use super::controls;
+use super::nmi::IretStep;
 use crate::mem;
 use core::ptr::NonNull;
 use vmm::vcpu::{StateMsr, Vcpu, Window};
@@ -32,7 +33,10 @@ pub struct SvmVcpu {
     pub(super) vmcb_pa: u64,
     pub(super) features: SvmFeatures,
     /// An NMI was delivered and its IRET has not been seen.
-    pub(super) nmi_blocked: bool,
+    nmi_blocked: bool,
+    /// An NMI waits for the end of that one's handler.
+    pub(super) nmi_waits: bool,
+    pub(super) iret_step: Option<IretStep>,
     /// Its VMLOAD state is in the CPU.
     pub(super) resident: bool,
     interrupt_window: bool,
@@ -60,6 +64,8 @@ impl SvmVcpu {
             vmcb_pa: vmcb_pa.0,
             features,
             nmi_blocked: false,
+            nmi_waits: false,
+            iret_step: None,
             resident: false,
             interrupt_window: false,
             waits_for_tpr: false,
@@ -116,20 +122,20 @@ impl SvmVcpu {
         unsafe { self.vmcb.as_ref() }
     }
 
+    /// INT n, INT3 and INTO run again by themselves: the exit has left RIP at them.
     #[cold]
     fn redeliver(&mut self) {
+        const BREAKPOINT: u64 = Exception::Breakpoint as u64;
+        const OVERFLOW: u64 = Exception::Overflow as u64;
         let info = self.control().exitintinfo;
-        let software = info >> 8 & 7 == EventKind::SoftwareInterrupt as u64;
-        // Without nRIP save the instruction runs again by itself.
-        if !software || self.features.contains(SvmFeatures::NRIPS) {
+        let software = match info >> 8 & 7 {
+            kind if kind == EventKind::SoftwareInterrupt as u64 => true,
+            kind if kind == EventKind::Exception as u64 => matches!(info & 0xff, BREAKPOINT | OVERFLOW),
+            _ => false,
+        };
+        if !software {
             self.control_mut(Clean::empty()).eventinj = info;
         }
-    }
-
-    /// The NMI handler's IRET is about to execute.
-    pub(super) fn nmi_handler_returns(&mut self) {
-        self.nmi_blocked = false;
-        self.control_mut(Clean::I).intercept3.remove(Intercept3::IRET);
     }
 
     /// Fetches what lives in the CPU while this virtual CPU is resident.
@@ -348,8 +354,7 @@ impl Vcpu for SvmVcpu {
     }
     fn inject(&mut self, event: Event) {
         if event.kind == EventKind::Nmi {
-            self.nmi_blocked = true;
-            self.control_mut(Clean::I).intercept3.insert(Intercept3::IRET);
+            self.block_nmis(true);
         }
         // SVM delivers INT3 and INTO as exceptions and does not know the other software kinds.
         let kind = match event.kind {
@@ -374,8 +379,14 @@ impl Vcpu for SvmVcpu {
         let error_code = (info & event_field::ERROR_CODE_VALID != 0).then_some((info >> 32) as u32);
         Some(Event { vector: info as u8, kind, error_code, instruction_len: 0 })
     }
+    fn take_pending_event(&mut self) -> Option<Event> {
+        let event = self.pending_event();
+        self.control_mut(Clean::empty()).eventinj = 0;
+        event
+    }
     fn can_take_interrupt(&self) -> bool {
-        self.rflags().contains(Rflags::IF)
+        self.iret_step.is_none()
+            && self.rflags().contains(Rflags::IF)
             && !self.in_interrupt_shadow()
             && self.control().eventinj & event_field::VALID == 0
     }
@@ -385,8 +396,14 @@ impl Vcpu for SvmVcpu {
     fn can_take_nmi(&self) -> bool {
         !self.nmi_blocked && !self.in_interrupt_shadow() && self.control().eventinj & event_field::VALID == 0
     }
+    fn block_nmis(&mut self, blocked: bool) {
+        self.nmi_blocked = blocked;
+        self.control_mut(Clean::I).intercept3.set(Intercept3::IRET, blocked);
+    }
     fn set_window(&mut self, window: Window, open: bool) {
         match window {
+            // The end of the step is a window of its own.
+            Window::Interrupt if self.iret_step.is_some() => {}
             Window::Interrupt if open != self.interrupt_window => {
                 self.interrupt_window = open;
                 // A virtual interrupt that TPR does not hold back exits when the guest could take it.
@@ -397,7 +414,8 @@ impl Vcpu for SvmVcpu {
                 self.update_cr8_intercept();
             }
             // The IRET intercept, set when an NMI is delivered, is the NMI window.
-            Window::Interrupt | Window::Nmi => {}
+            Window::Nmi => self.nmi_waits = open,
+            Window::Interrupt => {}
         }
     }
     fn set_tpr_threshold(&mut self, class: u8) {

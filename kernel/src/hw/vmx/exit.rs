@@ -6,10 +6,13 @@ use super::vcpu::VmxVcpu;
 use super::{Vmx, entry_failure, host_event, setup};
 use crate::hw::Guest;
 use crate::run;
-use vmm::exit::{Access, Exit, Io, IoForm};
+use vmm::Vcpu as _;
+use vmm::exit::{Access, Exit, Io, IoForm, TaskSwitchSource};
 use x86defs::addr::Gpa;
 use x86defs::vmcs;
-use x86defs::vmx::{CrAccess, EptViolation, ExitReason as Reason, IoAccess, MovDr};
+use x86defs::vmx::{
+    CrAccess, EptViolation, ExitReason as Reason, IoAccess, MovDr, TaskSwitch, TaskSwitchCause,
+};
 
 /// Called by the stub after each exit.
 pub(super) extern "C" fn vmx_exit<const PROFILED: bool>(guest: &mut Guest<Vmx>) {
@@ -50,7 +53,7 @@ fn decode(vcpu: &mut VmxVcpu, reason: Reason) -> Option<Exit> {
         Reason::INVD | Reason::WBINVD => Exit::CacheFlush,
         Reason::PAUSE => Exit::Pause,
         Reason::RDPMC => Exit::Rdpmc,
-        Reason::TASK_SWITCH => Exit::TaskSwitch,
+        Reason::TASK_SWITCH => task_switch(vcpu),
         Reason::TRIPLE_FAULT => Exit::TripleFault,
         Reason::INIT_SIGNAL => Exit::Init,
         reason if reason.entry_failure().is_some() => entry_failure::guest_state(reason),
@@ -100,6 +103,7 @@ fn ept_violation(vcpu: &mut VmxVcpu) -> Exit {
     access.set(Access::WRITE, violation.contains(EptViolation::WRITE));
     access.set(Access::FETCH, violation.contains(EptViolation::FETCH));
     access.set(Access::PAGE_WALK, violation.is_page_walk());
+    access.set(Access::PDPTES, !violation.contains(EptViolation::LINEAR_ADDRESS_VALID));
     Exit::NestedFault(Gpa(vmread(vmcs::GUEST_PHYSICAL_ADDRESS)), access)
 }
 
@@ -119,6 +123,24 @@ fn control_register(access: CrAccess) -> Exit {
 
 fn debug_register(access: MovDr) -> Exit {
     Exit::MovDr(access.number(), access.register(), access.is_write())
+}
+
+/// The event whose gate leads to the switch is put up, and its length is that of its instruction.
+#[cold]
+fn task_switch(vcpu: &mut VmxVcpu) -> Exit {
+    let request = TaskSwitch(vmread(vmcs::EXIT_QUALIFICATION));
+    vcpu.redeliver(false);
+    let source = match request.cause() {
+        TaskSwitchCause::Call => TaskSwitchSource::Call,
+        TaskSwitchCause::Iret => TaskSwitchSource::Iret,
+        TaskSwitchCause::Jmp => TaskSwitchSource::Jmp,
+        TaskSwitchCause::Gate => TaskSwitchSource::Gate,
+    };
+    let instruction_len = match source {
+        TaskSwitchSource::Gate => vcpu.pending_event().map_or(0, |event| event.instruction_len),
+        _ => vmread(vmcs::VM_EXIT_INSTRUCTION_LENGTH) as u8,
+    };
+    Exit::TaskSwitch(vmm::exit::TaskSwitch { selector: request.selector(), source, instruction_len })
 }
 
 /// Called by the stub if VMLAUNCH or VMRESUME failed before it looked at the guest's state.

@@ -405,6 +405,12 @@ impl Vcpu for VmxVcpu {
     fn pending_event(&self) -> Option<Event> {
         self.pending
     }
+    fn take_pending_event(&mut self) -> Option<Event> {
+        if self.pending.is_some() {
+            vmwrite(vmcs::VM_ENTRY_INTERRUPTION_INFORMATION, 0);
+        }
+        self.pending.take()
+    }
     fn can_take_interrupt(&self) -> bool {
         self.pending.is_none()
             && self.rflags().contains(Rflags::IF)
@@ -417,6 +423,11 @@ impl Vcpu for VmxVcpu {
         // STI does not hold an NMI back; its window would open at once.
         let blocking = Interruptibility::BLOCKING_BY_MOV_SS | Interruptibility::BLOCKING_BY_NMI;
         self.pending.is_none() && !self.interruptibility().intersects(blocking)
+    }
+    fn block_nmis(&mut self, blocked: bool) {
+        let mut state = self.interruptibility();
+        state.set(Interruptibility::BLOCKING_BY_NMI, blocked);
+        vmwrite(vmcs::GUEST_INTERRUPTIBILITY_STATE, state.bits());
     }
     fn set_window(&mut self, window: Window, open: bool) {
         let control = match window {

@@ -3,7 +3,7 @@
 use super::{InstructionBytes, Machine, Stop};
 use crate::memory::GuestMemory;
 use crate::vcpu::{Mode, Vcpu};
-use crate::walk::{Intent, Paging};
+use crate::walk::{Intent, PageFault, Paging};
 use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction};
 use x86defs::addr::{Gva, PAGE_SIZE};
 use x86defs::event::{Event, Exception};
@@ -44,6 +44,20 @@ pub fn fetch(vcpu: &impl Vcpu, memory: &dyn GuestMemory, into: &mut [u8; MAX_LEN
     while code.len < MAX_LEN && fetch_in_page(vcpu, memory, mode, &paging, &mut code).is_ok() {}
     *into = code.bytes;
     code.len
+}
+
+/// The page fault that the fetch of the instruction at CS:RIP raises, if it raises one.
+pub fn fetch_fault(vcpu: &impl Vcpu, memory: &dyn GuestMemory) -> Option<PageFault> {
+    let (mode, paging) = (Mode::of(vcpu), Paging::of(vcpu));
+    let mut code = Code::EMPTY;
+    while code.len < MAX_LEN {
+        match fetch_in_page(vcpu, memory, mode, &paging, &mut code) {
+            Ok(()) => {}
+            Err(Stop::PageFault(fault)) => return Some(fault),
+            Err(_) => return None,
+        }
+    }
+    None
 }
 
 /// Appends the bytes that follow, up to the end of their page, of the segment, or of the longest instruction.

@@ -22,7 +22,7 @@ mod string;
 mod tests;
 mod wide;
 
-pub use fetch::{fetch, prepare};
+pub use fetch::{fetch, fetch_fault, prepare};
 pub use port::{PortBus, emulate_string_io};
 
 use crate::memory::{GuestMemory, Width};

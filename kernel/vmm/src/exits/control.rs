@@ -1,7 +1,7 @@
 //! Control and debug registers, where a backend has to intercept them.
 
 use super::exception::DR7_GD;
-use crate::memory::Width;
+use crate::memory::{GuestMemory, Width};
 use crate::state::VcpuState;
 use crate::vcpu::Vcpu;
 use x86defs::addr::Gpa;
@@ -18,7 +18,7 @@ const PAE_CR3: u64 = 0xffff_ffe0;
 const PDPTE_RESERVED: u64 = 0b1_1110_0110;
 
 /// The guest asked for something that the CPU answers with #GP(0).
-struct Refused;
+pub(super) struct Refused;
 
 /// MOV to a control register.
 pub(super) fn write<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, register: u8, from: Gpr) {
@@ -102,7 +102,7 @@ fn write_cr0<V: Vcpu>(vcpu: &mut V, state: &VcpuState, value: u64) -> Result<(),
         return Err(Refused);
     }
     if new.contains(Cr0::PG) && cr4.contains(Cr4::PAE) && !long {
-        let pdptes = read_pdptes(vcpu, state)?;
+        let pdptes = read_pdptes(vcpu.cr3(), state.vm.memory())?;
         vcpu.set_pdptes(pdptes);
     }
     vcpu.set_cr0(new);
@@ -129,7 +129,7 @@ fn write_cr4<V: Vcpu>(vcpu: &mut V, state: &VcpuState, value: u64) -> Result<(),
     }
     let paging_bits = Cr4::PAE | Cr4::PSE | Cr4::PGE | Cr4::SMEP;
     if paging && !long && new.contains(Cr4::PAE) && (old ^ new).intersects(paging_bits) {
-        let pdptes = read_pdptes(vcpu, state)?;
+        let pdptes = read_pdptes(vcpu.cr3(), state.vm.memory())?;
         vcpu.set_pdptes(pdptes);
     }
     vcpu.set_cr4(new);
@@ -147,13 +147,13 @@ fn write_cr8<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, value: u64) -> Result
 }
 
 /// The four PDPTEs that PAE paging loads from where CR3 points (SDM 3, 4.4.1).
-fn read_pdptes<V: Vcpu>(vcpu: &V, state: &VcpuState) -> Result<[u64; 4], Refused> {
-    let table = Gpa(vcpu.cr3() & PAE_CR3);
+pub(super) fn read_pdptes(cr3: u64, memory: &dyn GuestMemory) -> Result<[u64; 4], Refused> {
+    let table = Gpa(cr3 & PAE_CR3);
     let mut pdptes = [0; 4];
     for (index, entry) in pdptes.iter_mut().enumerate() {
         let at = table.offset(8 * index as u64);
         // What is not RAM reads as ones, and ones have reserved bits.
-        *entry = state.vm.memory().load(at, Width::Qword).unwrap_or(u64::MAX);
+        *entry = memory.load(at, Width::Qword).unwrap_or(u64::MAX);
         if *entry & 1 != 0 && *entry & PDPTE_RESERVED != 0 {
             return Err(Refused);
         }

@@ -17,12 +17,11 @@ pub(super) fn access<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, at: Gpa, acce
         // Only writes are refused there; the instruction is executed again.
         return screen::written(vcpu, state);
     }
-    if access.contains(Access::FETCH) {
-        // Nothing but RAM and ROM can be executed.
-        return vcpu.inject(Event::UD);
-    }
     if vcpu.pending_event().is_some() {
         return report::delivery_failed(vcpu, state, at);
+    }
+    if access.intersects(Access::FETCH | Access::PDPTES) {
+        return no_tables_or_code(vcpu, state, access);
     }
     let fault = (!access.contains(Access::PAGE_WALK)).then_some(at);
     let outcome = with_bus(vcpu, state, |vcpu, memory, bus| emulate::emulate(vcpu, memory, bus, fault));
@@ -50,4 +49,20 @@ pub(super) fn with_bus<V: Vcpu>(
         vcpu.set_cr8(state.lapic.cr8());
     }
     outcome
+}
+
+/// Nothing but RAM and ROM can be executed. Page tables elsewhere read as ones, which have reserved bits: that is a
+/// page fault for a fetch, and #GP(0) for the move to a control register that loads PAE paging's pointers.
+#[cold]
+fn no_tables_or_code<V: Vcpu>(vcpu: &mut V, state: &VcpuState, access: Access) {
+    if access.contains(Access::PDPTES) {
+        return vcpu.inject(Event::GP0);
+    }
+    match emulate::fetch_fault(vcpu, state.vm.memory()) {
+        Some(fault) => {
+            vcpu.set_cr2(fault.address.0);
+            vcpu.inject(fault.event());
+        }
+        None => vcpu.inject(Event::UD),
+    }
 }

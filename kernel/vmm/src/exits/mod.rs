@@ -7,6 +7,7 @@ mod io;
 mod mmio;
 mod msr;
 mod report;
+mod task;
 #[cfg(test)]
 mod tests;
 
@@ -45,7 +46,8 @@ pub fn handle<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, exit: Exit) {
         Exit::Undefined => vcpu.inject(Event::UD),
         Exit::Rdpmc => vcpu.inject(Event::GP0),
         Exit::TripleFault => state.stop(StopReason::TripleFault),
-        Exit::TaskSwitch | Exit::EntryFailed | Exit::Unknown(_) => report::unsupported(vcpu, state, exit),
+        Exit::TaskSwitch(request) => task::switch(vcpu, state, request),
+        Exit::EntryFailed | Exit::Unknown(_) => report::unsupported(vcpu, state, exit),
     }
 }
 

@@ -13,9 +13,6 @@ use x86defs::addr::Gpa;
 #[cold]
 pub(super) fn unsupported<V: Vcpu>(vcpu: &V, state: &mut VcpuState, exit: Exit) {
     let what = match exit {
-        Exit::TaskSwitch => {
-            "a hardware task switch is not supported; use software task switching".to_string()
-        }
         Exit::EntryFailed => "the CPU refused to enter the guest; the lines above say why".to_string(),
         other => format!("an exit that nothing handles: {other:?}"),
     };

@@ -204,14 +204,17 @@ impl Paging {
         loop {
             let index = (at.0 >> shift) & scheme.index_mask();
             let entry_at = Gpa(table + index * scheme.width().bytes() as u64);
-            // Where there is no RAM nothing answers, and the CPU reads all ones.
-            let raw = memory.load(entry_at, scheme.width()).unwrap_or(scheme.width().mask());
+            // Where there is no RAM nothing answers, and the CPU reads all ones, of which some are reserved.
+            let (raw, physical_bits) = match memory.load(entry_at, scheme.width()) {
+                Ok(raw) => (raw, self.physical_bits),
+                Err(_not_ram) => (scheme.width().mask(), self.physical_bits.min(MAX_PHYSICAL_BITS - 1)),
+            };
             let entry = Bits::from_bits_retain(raw);
             if !entry.contains(Bits::PRESENT) {
                 return Err(self.fault(at, intent, PageFaultCode::empty()));
             }
             let is_leaf = scheme.is_leaf(shift, entry, self.page_size_extension);
-            if raw & scheme.reserved(shift, is_leaf, self.physical_bits, self.no_execute) != 0 {
+            if raw & scheme.reserved(shift, is_leaf, physical_bits, self.no_execute) != 0 {
                 return Err(self.fault(at, intent, PageFaultCode::PRESENT | PageFaultCode::RESERVED));
             }
             if scheme.has_flags(shift) {

@@ -49,6 +49,36 @@ impl MovDr {
     }
 }
 
+/// What asks for a task switch, by its number (SDM 3, table 28-2).
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskSwitchCause {
+    Call = 0,
+    Iret = 1,
+    Jmp = 2,
+    /// A task gate in the IDT.
+    Gate = 3,
+}
+
+/// Task switch (SDM 3, table 28-2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskSwitch(pub u64);
+
+impl TaskSwitch {
+    /// Selector of the new task's TSS.
+    pub const fn selector(self) -> u16 {
+        self.0 as u16
+    }
+    pub const fn cause(self) -> TaskSwitchCause {
+        match self.0 >> 30 & 3 {
+            0 => TaskSwitchCause::Call,
+            1 => TaskSwitchCause::Iret,
+            2 => TaskSwitchCause::Jmp,
+            _ => TaskSwitchCause::Gate,
+        }
+    }
+}
+
 /// An I/O instruction (SDM 3, table 28-5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoAccess(pub u64);
@@ -153,6 +183,13 @@ mod tests {
         assert_eq!((write.number(), write.register(), write.is_write()), (7, Gpr::Rsp, true));
         let read = MovDr(0x0916);
         assert_eq!((read.number(), read.register(), read.is_write()), (6, Gpr::R9, false));
+    }
+
+    #[test]
+    fn task_switches() {
+        let gate = TaskSwitch(0xc000_0058);
+        assert_eq!((gate.selector(), gate.cause()), (0x58, TaskSwitchCause::Gate));
+        assert_eq!(TaskSwitch(0x8000_0060).cause(), TaskSwitchCause::Jmp);
     }
 
     #[test]

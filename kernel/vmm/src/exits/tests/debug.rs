@@ -112,3 +112,14 @@ fn other_exceptions_are_not_delivered_twice() {
     machine.exit(Exit::Exception(Exception::PageFault as u8, 2));
     assert_eq!((machine.vcpu.pending, &machine.state.stop), (None, &None));
 }
+
+#[test]
+fn an_exception_on_the_way_of_another_follows_the_table() {
+    let alignment = Event::fault(Exception::AlignmentCheck, 0);
+    for first in [Event::interrupt(0x30), Event::GP0] {
+        let mut machine = Machine::new(FakeVcpu::protected32());
+        machine.vcpu.inject(first);
+        machine.exit(Exit::Exception(17, 0));
+        machine.assert_raises(alignment);
+    }
+}

@@ -120,11 +120,7 @@ fn what_cannot_go_on_stops_with_its_reason() {
         machine.state.stop
     };
     assert_eq!(stopped(Exit::TripleFault), Some(StopReason::TripleFault));
-    for (exit, words) in [
-        (Exit::TaskSwitch, "task switch"),
-        (Exit::EntryFailed, "refused to enter"),
-        (Exit::Unknown(77), "Unknown(77)"),
-    ] {
+    for (exit, words) in [(Exit::EntryFailed, "refused to enter"), (Exit::Unknown(77), "Unknown(77)")] {
         let Some(StopReason::Unsupported(what)) = stopped(exit) else { panic!("{exit:?} goes on") };
         assert!(what.contains(words) && what.contains("0x1234"), "{what}");
     }
@@ -134,6 +130,6 @@ fn what_cannot_go_on_stops_with_its_reason() {
 fn the_first_reason_to_stop_is_kept() {
     let mut machine = Machine::new(FakeVcpu::protected32());
     machine.exit(Exit::TripleFault);
-    machine.exit(Exit::TaskSwitch);
+    machine.exit(Exit::EntryFailed);
     assert_eq!(machine.state.stop, Some(StopReason::TripleFault));
 }

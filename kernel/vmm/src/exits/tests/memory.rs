@@ -93,3 +93,17 @@ fn an_instruction_that_others_keep_changing_does_not_stop_the_machine() {
     }
     assert_eq!(machine.state.stop, None);
 }
+
+#[test]
+fn page_tables_where_no_ram_is_fault() {
+    let mut fetch = machine(&HLT, NOBODY);
+    fetch.vcpu = FakeVcpu { rip: CODE, ..FakeVcpu::long(NOBODY.0) };
+    fetch.exit(Exit::NestedFault(NOBODY, Access::FETCH | Access::PAGE_WALK));
+    // Present, reserved bit, fetch.
+    fetch.assert_raises(Event::fault(Exception::PageFault, 0x19));
+    assert_eq!(fetch.vcpu.cr2, CODE);
+
+    let mut pointers = machine(&HLT, NOBODY);
+    pointers.exit(Exit::NestedFault(NOBODY, Access::PDPTES));
+    pointers.assert_raises(Event::GP0);
+}

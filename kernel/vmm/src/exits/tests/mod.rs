@@ -19,7 +19,7 @@ impl Machine {
 
     /// The instruction faults: RIP is at it.
     #[track_caller]
-    fn assert_raises(&self, event: Event) {
+    pub(super) fn assert_raises(&self, event: Event) {
         assert_eq!((self.vcpu.skips, self.vcpu.pending), (0, Some(event)));
     }
 }
