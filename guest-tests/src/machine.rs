@@ -2,7 +2,7 @@
 
 use crate::acpi::{self, Acpi};
 use crate::boot::Boot;
-use crate::hw::{ioapic, lapic, pic, pit};
+use crate::hw::{hpet, ioapic, lapic, pic, pit};
 use crate::single::Single;
 use crate::{cpu, interrupt, memory, serial};
 use x86defs::control::{Cr0, Cr4, Efer};
@@ -113,6 +113,7 @@ pub fn restore() {
     pic::init();
     pit::reset();
     ioapic::mask_all();
+    hpet::reset();
     lapic::reset();
     serial::init();
 }

@@ -6,6 +6,23 @@
 #[derive(Clone, Copy)]
 pub struct Reg32(pub u32);
 
+/// A 64-bit register, likewise.
+#[derive(Clone, Copy)]
+pub struct Reg64(pub u32);
+
+impl Reg64 {
+    /// Reads it.
+    pub fn read(self) -> u64 {
+        // SAFETY: as for `Reg32`.
+        unsafe { (self.0 as usize as *const u64).read_volatile() }
+    }
+    /// Writes it.
+    pub fn write(self, value: u64) {
+        // SAFETY: as for `Reg32`.
+        unsafe { (self.0 as usize as *mut u64).write_volatile(value) }
+    }
+}
+
 impl Reg32 {
     /// Reads it.
     pub fn read(self) -> u32 {

@@ -40,6 +40,14 @@ pub const LAPIC_BASE: Gpa = Gpa(0xfee0_0000);
 pub const IOAPIC_BASE: Gpa = Gpa(0xfec0_0000);
 /// The I/O APIC's ID register as it reads after reset.
 pub const IOAPIC_ID: u8 = 0;
+/// High precision event timers (IA-PC HPET Specification 1.0a, 3.2.4).
+pub const HPET_BASE: Gpa = Gpa(0xfed0_0000);
+/// Bytes of their registers.
+pub const HPET_SIZE: u32 = 0x400;
+/// The low half of their capabilities register.
+pub const HPET_ID: u32 = 0x8086_a201;
+/// Their shortest period that loses no interrupts, in ticks.
+pub const HPET_MIN_TICK: u16 = 5_000;
 /// First global system interrupt of the I/O APIC.
 pub const IOAPIC_GSI_BASE: u32 = 0;
 

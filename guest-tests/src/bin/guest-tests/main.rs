@@ -9,6 +9,7 @@ mod control;
 mod cpuid;
 mod debug;
 mod exceptions;
+mod hpet;
 mod interrupts;
 mod ioapic;
 mod lapic;

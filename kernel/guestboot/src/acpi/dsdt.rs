@@ -5,6 +5,7 @@
 //! Name (_S5, Package () { SLP_TYPa, SLP_TYPb, 0, 0 })
 //! Scope (_SB) {
 //!     Device (PCI0) { _HID PNP0A03, _UID, _CRS, _PRT }
+//!     Device (HPET) { _HID PNP0103, _CRS }
 //!     Device (TIMR) { _HID PNP0100, _CRS }    // likewise RTC0, KBD0, AUX0, COM1
 //! }
 //! ```
@@ -12,11 +13,12 @@
 use super::{encode, table};
 use crate::memory_map::{LOW_RAM_LIMIT, ROM, VGA};
 use crate::platform::{
-    COM1, COM1_IRQ, I8042_AUXILIARY_IRQ, I8042_COMMAND, I8042_DATA, I8042_IRQ, IOAPIC_BASE, PCI_CONFIG, PIT,
-    PIT_IRQ, PortRange, RTC, RTC_IRQ, S5_SLP_TYP,
+    COM1, COM1_IRQ, HPET_BASE, HPET_SIZE, I8042_AUXILIARY_IRQ, I8042_COMMAND, I8042_DATA, I8042_IRQ,
+    IOAPIC_BASE, PCI_CONFIG, PIT, PIT_IRQ, PortRange, RTC, RTC_IRQ, S5_SLP_TYP,
 };
 use acpi_tables::aml::{
-    AddressSpace, AddressSpaceCacheable, Device, EISAName, IO, Name, Package, ResourceTemplate, Scope,
+    AddressSpace, AddressSpaceCacheable, Device, EISAName, IO, Memory32Fixed, Name, Package,
+    ResourceTemplate, Scope,
 };
 use acpi_tables::{Aml, AmlSink};
 use alloc::vec;
@@ -43,6 +45,7 @@ impl Aml for IrqNoFlags {
 pub(super) fn dsdt() -> Vec<u8> {
     let devices = [
         host_bridge(),
+        event_timers(),
         legacy_device("TIMR", "PNP0100", &[PIT], PIT_IRQ),
         legacy_device("RTC0", "PNP0B00", &[RTC], RTC_IRQ),
         legacy_device("KBD0", "PNP0303", &[I8042_DATA, I8042_COMMAND], I8042_IRQ),
@@ -81,6 +84,18 @@ fn host_bridge() -> Vec<u8> {
             &Name::new("_UID".into(), &0u8),
             &Name::new("_CRS".into(), &resources),
             &Name::new("_PRT".into(), &Package::new(vec![])),
+        ],
+    ))
+}
+
+/// High precision event timers.
+fn event_timers() -> Vec<u8> {
+    let registers = Memory32Fixed::new(true, HPET_BASE.0 as u32, HPET_SIZE);
+    encode(&Device::new(
+        "HPET".into(),
+        vec![
+            &Name::new("_HID".into(), &EISAName::new("PNP0103")),
+            &Name::new("_CRS".into(), &ResourceTemplate::new(vec![&registers])),
         ],
     ))
 }

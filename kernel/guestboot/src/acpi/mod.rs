@@ -3,6 +3,7 @@
 
 mod dsdt;
 mod fadt;
+mod hpet;
 mod madt;
 mod root;
 #[cfg(test)]
@@ -36,8 +37,10 @@ pub fn tables(cpus: u32) -> Vec<Copy> {
     let dsdt = rom.place(dsdt::dsdt());
     let fadt = rom.place(fadt::fadt(dsdt));
     let madt = rom.place(madt::madt(cpus));
-    let rsdt = rom.place(root::rsdt(&[fadt, madt]));
-    let xsdt = rom.place(root::xsdt(&[fadt, madt]));
+    let hpet = rom.place(hpet::hpet());
+    let listed = [fadt, madt, hpet];
+    let rsdt = rom.place(root::rsdt(&listed));
+    let xsdt = rom.place(root::xsdt(&listed));
 
     let mut copies = rom.copies;
     copies.push(Copy { to: RSDP, source: Source::Bytes(root::rsdp(rsdt, xsdt).as_bytes().to_vec()) });

@@ -1,13 +1,58 @@
 //! Interrupt wires: ISA lines to the 8259 pair and the I/O APIC, from there to local APICs' mailboxes.
 
-use super::{Board, PortDevice, VcpuPort};
+use super::{Board, HPET, PortDevice, VcpuPort};
 use crate::hazard;
 use crate::lapic::{Ipi, Lapic, LapicEffect, Line, Target};
+use core::sync::atomic::Ordering;
+use devices::hpet;
 use devices::ioapic::Messages;
 use guestboot::platform;
 use x86defs::apic::DeliveryMode;
 
 impl Board {
+    /// Drives what a device's output is wired to.
+    pub(super) fn set_output(&self, device: PortDevice, level: bool) {
+        if device == PortDevice::Rtc {
+            self.rtc_line.store(level, Ordering::Relaxed);
+        }
+        match device.irq() {
+            Some(_) if device.is_replaceable() && self.legacy_replaced.load(Ordering::Relaxed) => {}
+            // The timer reports rising edges only: its line falls unseen in between.
+            Some(irq) if device == PortDevice::Pit && level => self.pulse_isa_line(irq),
+            Some(irq) => self.set_isa_line(irq, level),
+            None => self.set_intr(level),
+        }
+    }
+
+    /// Carries out what the HPET has caused.
+    pub(super) fn apply_hpet(&self, effects: &hpet::Effects) {
+        if effects.legacy == Some(true) {
+            // Whatever the other two were driving, they do so no more.
+            self.legacy_replaced.store(true, Ordering::Relaxed);
+            self.set_isa_line(platform::PIT_IRQ, false);
+            self.set_isa_line(platform::RTC_IRQ, false);
+        }
+        for irq in lines(effects.isa.edges) {
+            self.pulse_isa_line(irq);
+        }
+        for irq in lines(effects.isa.changed) {
+            self.set_isa_line(irq, effects.isa.levels >> irq & 1 != 0);
+        }
+        for pin in lines(effects.pins.edges) {
+            let messages = self.ioapic.lock().pulse(pin);
+            self.send(&messages);
+        }
+        for pin in lines(effects.pins.changed) {
+            let messages = self.ioapic.lock().set_pin(pin, effects.pins.levels >> pin & 1 != 0);
+            self.send(&messages);
+        }
+        if effects.legacy == Some(false) {
+            self.legacy_replaced.store(false, Ordering::Relaxed);
+            self.set_isa_line(platform::RTC_IRQ, self.rtc_line.load(Ordering::Relaxed));
+        }
+        self.set_deadline(HPET, effects.deadline);
+    }
+
     /// Sets the level of an ISA interrupt line, which is wired to both controllers.
     pub(super) fn set_isa_line(&self, irq: u8, level: bool) {
         let effects = self.pic.lock().set_line(irq, level);
@@ -90,4 +135,9 @@ impl Board {
             }
         }
     }
+}
+
+/// The numbers of the bits that are set.
+fn lines(bits: u32) -> impl Iterator<Item = u8> {
+    (0..32).filter(move |n| bits >> n & 1 != 0)
 }

@@ -18,10 +18,11 @@ use crate::lapic::Mailbox;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use devices::acpi_pm::{self, AcpiPm};
 use devices::effects::{Deadline, Device, Effects, Nanos, PowerEvent};
 use devices::emulator::{DebugConsole, DebugExit, Shutdown};
+use devices::hpet::{self, Hpet};
 use devices::i8042::I8042;
 use devices::ioapic::IoApic;
 use devices::pci::PciHost;
@@ -38,6 +39,10 @@ use spin::Mutex;
 // What the ACPI tables announce is what the devices answer to.
 const _: () = assert!(platform::S5_SLP_TYP == acpi_pm::S5_SLP_TYP);
 const _: () = assert!(platform::RTC_CENTURY == rtc::CENTURY);
+
+const _: () = assert!(platform::HPET_ID == hpet::CAPABILITIES as u32);
+const _: () = assert!(platform::HPET_MIN_TICK as u64 == hpet::SHORTEST_PERIOD);
+const _: () = assert!(platform::HPET_SIZE == hpet::SIZE as u32);
 
 /// No deadline.
 pub const NEVER: u64 = u64::MAX;
@@ -102,7 +107,15 @@ const PORT_DEVICES: [PortDevice; 13] = [
     PortDevice::Vga,
 ];
 
+/// Place of the HPET among the deadlines.
+const HPET: usize = PORT_DEVICES.len();
+
 impl PortDevice {
+    /// The HPET's legacy replacement takes its line away.
+    fn is_replaceable(self) -> bool {
+        matches!(self, PortDevice::Pit | PortDevice::Rtc)
+    }
+
     /// The ISA interrupt line that its output is wired to.
     fn irq(self) -> Option<u8> {
         match self {
@@ -149,8 +162,13 @@ pub struct Board {
     optional: OptionalPorts,
     vga: Mutex<Vga>,
     ioapic: Mutex<IoApic>,
-    /// When each port device wants to be called, in nanoseconds.
-    deadlines: [AtomicU64; PORT_DEVICES.len()],
+    hpet: Mutex<Hpet>,
+    /// The HPET has the lines of the 8254 and the clock.
+    legacy_replaced: AtomicBool,
+    /// Level of the clock's line, whoever has it.
+    rtc_line: AtomicBool,
+    /// When each port device wants to be called, in nanoseconds, and last the HPET.
+    deadlines: [AtomicU64; PORT_DEVICES.len() + 1],
     console: Box<dyn ConsoleSink>,
     power: Mutex<Option<PowerEvent>>,
     vcpus: Vec<Arc<VcpuPort>>,
@@ -175,7 +193,10 @@ impl Board {
             optional: OptionalPorts { debug_exit: setup.debug_exit, compat: setup.compat },
             vga: Mutex::new(Vga::new()),
             ioapic: Mutex::new(IoApic::new(platform::IOAPIC_ID)),
-            deadlines: [const { AtomicU64::new(NEVER) }; PORT_DEVICES.len()],
+            hpet: Mutex::default(),
+            legacy_replaced: AtomicBool::new(false),
+            rtc_line: AtomicBool::new(false),
+            deadlines: [const { AtomicU64::new(NEVER) }; PORT_DEVICES.len() + 1],
             console: setup.console,
             power: Mutex::new(None),
             vcpus: setup.vcpus,
@@ -210,18 +231,9 @@ impl Board {
     /// Carries out what a device has caused.
     fn apply(&self, device: PortDevice, effects: Effects) {
         if let Some(level) = effects.line {
-            match device.irq() {
-                // The timer reports rising edges only: its line falls unseen in between.
-                Some(irq) if device == PortDevice::Pit && level => self.pulse_isa_line(irq),
-                Some(irq) => self.set_isa_line(irq, level),
-                None => self.set_intr(level),
-            }
+            self.set_output(device, level);
         }
-        match effects.deadline {
-            Deadline::Keep => {}
-            Deadline::Never => self.deadlines[device as usize].store(NEVER, Ordering::Relaxed),
-            Deadline::At(at) => self.set_deadline(device, at),
-        }
+        self.set_deadline(device as usize, effects.deadline);
         if let Some(byte) = effects.byte {
             self.console.put(byte);
         }
@@ -231,15 +243,21 @@ impl Board {
         }
     }
 
-    fn set_deadline(&self, device: PortDevice, at: Nanos) {
-        self.deadlines[device as usize].store(at.0, Ordering::Relaxed);
-        self.bootstrap().alert(hazard::TIMER);
+    fn set_deadline(&self, index: usize, deadline: Deadline) {
+        match deadline {
+            Deadline::Keep => {}
+            Deadline::Never => self.deadlines[index].store(NEVER, Ordering::Relaxed),
+            Deadline::At(Nanos(at)) => {
+                self.deadlines[index].store(at, Ordering::Relaxed);
+                self.bootstrap().alert(hazard::TIMER);
+            }
+        }
     }
 
     /// Asks for [`Board::screen_due`] at this time, unless it comes sooner anyway.
     pub fn look_at_screen(&self, at: Nanos) {
         if self.deadlines[PortDevice::Vga as usize].load(Ordering::Relaxed) > at.0 {
-            self.set_deadline(PortDevice::Vga, at);
+            self.set_deadline(PortDevice::Vga as usize, Deadline::At(at));
         }
     }
 
@@ -277,6 +295,10 @@ impl Board {
                 let effects = self.device(device, |d| d.tick(now));
                 self.apply(device, effects);
             }
+        }
+        if self.deadlines[HPET].load(Ordering::Relaxed) <= now.0 {
+            let effects = self.hpet.lock().tick(now);
+            self.apply_hpet(&effects);
         }
     }
 

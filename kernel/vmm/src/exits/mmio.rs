@@ -43,7 +43,8 @@ pub(super) fn with_bus<V: Vcpu>(
     }
     let vm = &*state.vm;
     let tsc = vcpu.tsc();
-    let mut bus = MemoryBus { board: &vm.board, lapic: &mut state.lapic, tsc, port: &state.port };
+    let now = vm.clock.nanos(tsc.wrapping_add(vcpu.tsc_offset()));
+    let mut bus = MemoryBus { board: &vm.board, lapic: &mut state.lapic, tsc, now, port: &state.port };
     let outcome = emulation(vcpu, vm.memory(), &mut bus);
     if state.lapic.cr8() != cr8 {
         vcpu.set_cr8(state.lapic.cr8());

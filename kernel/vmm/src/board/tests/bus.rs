@@ -1,4 +1,4 @@
-//! The memory bus: the local APIC's page, the I/O APIC's, and nobody.
+//! The memory bus: the local APIC's page, the I/O APIC's, the event timers, and nobody.
 
 use super::*;
 use crate::emulate::Bus;
@@ -12,7 +12,11 @@ const IOWIN: Gpa = IOAPIC.offset(0x10);
 
 fn with_bus(lapic: &mut Lapic, action: impl FnOnce(&mut MemoryBus<'_>)) {
     let bench = Bench::new(1);
-    action(&mut MemoryBus { board: &bench.board, lapic, tsc: 0, port: &bench.cpus[0] });
+    action(&mut bus_at(&bench, lapic, 0));
+}
+
+fn bus_at<'a>(bench: &'a Bench, lapic: &'a mut Lapic, nanos: u64) -> MemoryBus<'a> {
+    MemoryBus { board: &bench.board, lapic, tsc: 0, now: Nanos(nanos), port: &bench.cpus[0] }
 }
 
 fn lapic() -> Lapic {
@@ -67,4 +71,79 @@ fn an_access_of_eight_bytes_is_two_of_four() {
         bus.write(IOAPIC, Width::Qword, 0xffff_ffff_0000_0001);
         assert_eq!(bus.read(IOWIN, Width::Qword), 0xffff_ffff_0017_0020, "nothing is behind the window");
     });
+}
+
+const HPET: Gpa = platform::HPET_BASE;
+const HPET_CONFIG: Gpa = HPET.offset(0x10);
+const HPET_COUNTER: Gpa = HPET.offset(0xf0);
+const HPET_TIMER_0: Gpa = HPET.offset(0x100);
+const HPET_COMPARATOR_0: Gpa = HPET.offset(0x108);
+
+#[test]
+fn event_timers_take_whole_quadwords() {
+    let (bench, mut lapic) = (Bench::new(1), lapic());
+    let mut bus = bus_at(&bench, &mut lapic, 0);
+    bus.write(HPET_COUNTER, Width::Qword, 0x1_2345_6789);
+    assert_eq!(bus.read(HPET_COUNTER, Width::Qword), 0x1_2345_6789);
+    assert_eq!(bus.read(HPET_COUNTER.offset(4), Width::Dword), 1);
+    assert_eq!(bus.read(HPET, Width::Word), 0xa201, "no more than its width");
+    bus.write(HPET_CONFIG, Width::Dword, 1);
+    assert_eq!(bus_at(&bench, &mut lapic, 30).read(HPET_COUNTER, Width::Qword), 0x1_2345_678c);
+    let end = HPET.offset(platform::HPET_SIZE.into());
+    assert_eq!(bus_at(&bench, &mut lapic, 0).read(end, Width::Dword), 0xffff_ffff);
+}
+
+/// The I/O APIC delivers this pin, edge triggered, as this vector to CPU 0.
+fn route(bus: &mut MemoryBus<'_>, pin: u64, vector: u64) {
+    for (register, value) in [(0x11 + 2 * pin, 0), (0x10 + 2 * pin, vector)] {
+        bus.write(IOAPIC, Width::Dword, register);
+        bus.write(IOWIN, Width::Dword, value);
+    }
+}
+
+#[test]
+fn an_event_timer_interrupts_by_its_pin_at_its_deadline() {
+    let (bench, mut lapic) = (Bench::new(1), lapic());
+    let mut bus = bus_at(&bench, &mut lapic, 0);
+    route(&mut bus, 21, 0x41);
+    bus.write(HPET_TIMER_0, Width::Dword, 21 << 9 | 1 << 2);
+    bus.write(HPET_COMPARATOR_0, Width::Qword, 100);
+    bus.write(HPET_CONFIG, Width::Dword, 1);
+    assert_eq!(bench.cpus[0].hazard.take() & hazard::TIMER, hazard::TIMER);
+    let deadline = bench.board.next_deadline();
+    assert!((1000..1010).contains(&deadline), "{deadline}");
+    bench.board.run_due(Nanos(deadline));
+    lapic.drain(&bench.cpus[0].mailbox);
+    assert_eq!(lapic.next_interrupt(), Some(0x41));
+}
+
+#[test]
+fn legacy_replacement_takes_the_lines_of_timer_and_clock() {
+    const CLOCK_VECTOR: u64 = 0x48;
+    let (bench, mut lapic) = (Bench::new(1), lapic());
+    let mut bus = bus_at(&bench, &mut lapic, 0);
+    route(&mut bus, platform::PIT_GSI.into(), 0x42);
+    route(&mut bus, platform::RTC_IRQ.into(), CLOCK_VECTOR);
+    bus.write(HPET_CONFIG, Width::Dword, 1 << 1);
+    // The 8254 runs from the start; the clock interrupts each second.
+    bench.program(&[(0x70, 0x0b), (0x71, 1 << 1 | 1 << 4)]);
+    bench.board.run_due(Nanos(2_000_000_000));
+    lapic.drain(&bench.cpus[0].mailbox);
+    assert_eq!(lapic.next_interrupt(), None, "both are cut off");
+    bus_at(&bench, &mut lapic, 2_000_000_000).write(HPET_CONFIG, Width::Dword, 0);
+    lapic.drain(&bench.cpus[0].mailbox);
+    assert_eq!(lapic.next_interrupt(), Some(CLOCK_VECTOR as u8), "the clock's line was high");
+}
+
+#[test]
+fn legacy_replacement_drives_isa_line_0() {
+    let (bench, mut lapic) = (Bench::new(1), lapic());
+    let mut bus = bus_at(&bench, &mut lapic, 0);
+    route(&mut bus, platform::PIT_GSI.into(), 0x42);
+    bus.write(HPET_TIMER_0, Width::Dword, 1 << 2);
+    bus.write(HPET_COMPARATOR_0, Width::Qword, 100);
+    bus.write(HPET_CONFIG, Width::Dword, 1 << 1 | 1);
+    bench.board.run_due(Nanos(2_000));
+    lapic.drain(&bench.cpus[0].mailbox);
+    assert_eq!(lapic.next_interrupt(), Some(0x42));
 }

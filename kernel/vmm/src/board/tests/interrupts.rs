@@ -227,7 +227,8 @@ fn a_write_to_icr_in_memory_sends_an_ipi() {
     let bench = Bench::new(2);
     let mut lapic = lapic(0);
     let page = platform::LAPIC_BASE;
-    let mut bus = MemoryBus { board: &bench.board, lapic: &mut lapic, tsc: 0, port: &bench.cpus[0] };
+    let mut bus =
+        MemoryBus { board: &bench.board, lapic: &mut lapic, tsc: 0, now: Nanos(0), port: &bench.cpus[0] };
     bus.write(page.offset(reg::ICR_HIGH.into()), Width::Dword, 1 << 24);
     bus.write(page.offset(reg::ICR_LOW.into()), Width::Dword, VECTOR.into());
     assert_eq!(bench.received(), [Received::nothing(), Received::vector(VECTOR)]);
