@@ -10,10 +10,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("x86defs", &[]),
     ("devices", &["x86defs"]),
     ("guestboot", &["abi", "x86defs"]),
-    ("vmm", &["devices", "guestboot", "abi", "x86defs"]),
+    ("instruction-cases", &[]),
+    ("vmm", &["devices", "guestboot", "abi", "x86defs", "instruction-cases"]),
     ("kernel", &["abi", "x86defs", "devices", "guestboot", "vmm"]),
     ("loader", &["abi", "x86defs"]),
-    ("guest-tests", &["abi", "x86defs"]),
+    ("guest-tests", &["abi", "x86defs", "instruction-cases"]),
     ("xtask", &["abi", "guestboot"]),
     ("fuzz", &["abi", "x86defs", "devices", "guestboot", "vmm", "loader"]),
 ];

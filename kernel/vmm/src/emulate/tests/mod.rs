@@ -1,6 +1,7 @@
 //! Instructions assembled, emulated and looked at.
 
 mod arithmetic;
+mod cases;
 mod faults;
 mod moves;
 mod plain_mov;
