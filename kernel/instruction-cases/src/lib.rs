@@ -78,6 +78,9 @@ pub struct Form {
 /// Puts an instruction into the assembler.
 type Build = fn(&mut CodeAssembler) -> Result<(), IcedError>;
 
+/// Changes the state as an instruction of this width does. Gives the undefined flags, or nothing for #DE.
+type Effect = Box<dyn Fn(&mut State, usize) -> Option<u64>>;
+
 /// A form to be.
 struct Row {
     name: String,
@@ -86,8 +89,7 @@ struct Row {
     needs: Needs,
     /// Makes an input fit, e.g. so that a quotient does.
     adjust: fn(&mut State, usize),
-    /// Changes the state as the instruction does. Gives the undefined flags, or nothing for #DE.
-    effect: Box<dyn Fn(&mut State, usize) -> Option<u64>>,
+    effect: Effect,
 }
 
 impl Row {

@@ -10,6 +10,7 @@ mod cpuid;
 mod debug;
 mod exceptions;
 mod hpet;
+mod instructions;
 mod interrupts;
 mod ioapic;
 mod lapic;
