@@ -2,5 +2,8 @@
 
 pub mod handover;
 pub mod heap;
+pub mod native;
+pub mod operands;
 pub mod physical;
+pub mod policy;
 pub mod start;

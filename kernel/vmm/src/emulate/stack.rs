@@ -110,8 +110,11 @@ impl<V: Vcpu> Machine<'_, V> {
         if level > 0 {
             top = self.pushed(width, top, frame)?;
         }
+        let top = top.wrapping_sub(u64::from(instruction.immediate16()));
+        // The CPU makes sure that the procedure can use its stack.
+        self.stack(top, width, Intent::Write)?;
         self.set_register(RegisterPart::low(Gpr::Rbp, width), frame);
-        self.set_register(self.stack_pointer(), top.wrapping_sub(u64::from(instruction.immediate16())));
+        self.set_register(self.stack_pointer(), top);
         Ok(())
     }
 

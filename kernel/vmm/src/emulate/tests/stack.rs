@@ -102,3 +102,18 @@ fn the_stack_segment_gives_the_width_of_the_pointer() {
     assert_eq!(g.get(Gpr::Rsp), 0x5555_fffe);
     assert_eq!(g.memory.peek(0xfffe, Width::Word), 0xabcd);
 }
+
+#[test]
+fn enter_makes_sure_that_the_new_stack_can_be_written() {
+    let mut g = long();
+    g.set(Gpr::Rsp, DATA + 0x100).set(Gpr::Rbp, 5);
+    g.run(|a| a.enter(0x40, 0));
+    assert_eq!((g.get(Gpr::Rsp), g.get(Gpr::Rbp)), (DATA + 0xb8, DATA + 0xf8));
+    g.set(Gpr::Rsp, DATA + 0x100).set(Gpr::Rbp, 5);
+    // Below the code nothing is mapped.
+    let top = DATA + 0xf8 - 0x4000;
+    g.assemble(|a| a.enter(0x4000, 0));
+    let before = g.vcpu.clone();
+    assert!(matches!(g.step(), Outcome::Fault(_, Some(at)) if at == top));
+    assert_eq!(g.vcpu.gprs, before.gprs);
+}
