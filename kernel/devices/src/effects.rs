@@ -38,13 +38,16 @@ pub struct Effects {
     pub deadline: Deadline,
     /// A byte for the outside world (serial output).
     pub byte: Option<u8>,
+    /// What asks for an NMI, or what holds it back, has changed.
+    pub nmi: bool,
     /// The end of the virtual machine.
     pub power: Option<PowerEvent>,
 }
 
 impl Effects {
     /// Nothing happened.
-    pub const NONE: Effects = Effects { line: None, deadline: Deadline::Keep, byte: None, power: None };
+    pub const NONE: Effects =
+        Effects { line: None, deadline: Deadline::Keep, byte: None, nmi: false, power: None };
 }
 
 /// A register device behind ports or memory. Offsets count from the device's first register; the bus has

@@ -1,4 +1,5 @@
-//! What is typed on the host's console, on its way to the guest's serial port.
+//! What is typed on the host's console, on its way to the guest's serial port. Ctrl-^ n is the NMI button;
+//! Ctrl-^ twice is Ctrl-^.
 
 use crate::{console, time};
 use arrayvec::ArrayVec;
@@ -14,6 +15,27 @@ const QUEUE: usize = 256;
 
 static WAITING: Mutex<ArrayVec<u8, QUEUE>> = Mutex::new(ArrayVec::new_const());
 static POLLED: AtomicBool = AtomicBool::new(false);
+
+/// The last byte was [`ESCAPE`].
+static ESCAPED: AtomicBool = AtomicBool::new(false);
+
+/// Ctrl-^: what follows is for the hypervisor.
+const ESCAPE: u8 = 0x1e;
+
+enum Typed {
+    Byte(u8),
+    Escape,
+    Nmi,
+}
+
+/// What a byte means. One that means nothing after [`ESCAPE`] is the guest's.
+fn typed(escaped: bool, byte: u8) -> Typed {
+    match byte {
+        ESCAPE if !escaped => Typed::Escape,
+        b'n' if escaped => Typed::Nmi,
+        _ => Typed::Byte(byte),
+    }
+}
 
 /// No interrupt tells of input: look for it now and then.
 pub fn poll() {
@@ -33,7 +55,11 @@ pub(super) fn feed(state: &VcpuState, vcpu: &impl Vcpu, arrived: bool) -> bool {
         while !waiting.is_full()
             && let Some(byte) = console::read()
         {
-            waiting.push(byte);
+            match typed(ESCAPED.swap(false, Ordering::Relaxed), byte) {
+                Typed::Byte(byte) => waiting.push(byte),
+                Typed::Escape => ESCAPED.store(true, Ordering::Relaxed),
+                Typed::Nmi => state.vm.board.press_nmi_button(),
+            }
         }
         let now = state.now(vcpu);
         let taken = waiting.iter().take_while(|byte| state.vm.board.type_byte(**byte, now)).count();

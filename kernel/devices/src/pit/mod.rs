@@ -58,11 +58,29 @@ impl Pit {
         value.bits()
     }
 
-    fn write_port_b(&mut self, value: u8, now: Nanos) {
-        self.port_b = PortB::from_bits_truncate(value) & PortB::WRITABLE;
+    /// A board reports an error (IOCHK#), as its NMI button does; nothing where software has switched it off.
+    pub fn channel_check(&mut self) -> Effects {
+        let heard = !self.port_b.contains(PortB::CHANNEL_CHECK_OFF);
+        self.port_b.set(PortB::CHANNEL_CHECK, heard);
+        Effects { nmi: heard, ..Effects::NONE }
+    }
+
+    /// Whether port B asks for an NMI.
+    pub fn requests_nmi(&self) -> bool {
+        self.port_b.contains(PortB::CHANNEL_CHECK)
+    }
+
+    fn write_port_b(&mut self, value: u8, now: Nanos) -> Effects {
+        let before = self.requests_nmi();
+        let status = self.port_b & PortB::CHANNEL_CHECK;
+        self.port_b = PortB::from_bits_truncate(value) & PortB::WRITABLE | status;
+        if self.port_b.contains(PortB::CHANNEL_CHECK_OFF) {
+            self.port_b.remove(PortB::CHANNEL_CHECK);
+        }
         let tick = CLOCK.ticks(now);
         self.counters[2].advance(tick);
         self.counters[2].set_gate(self.port_b.contains(PortB::TIMER_2_GATE), tick);
+        Effects { nmi: self.requests_nmi() != before, ..Effects::NONE }
     }
 
     fn write_control(&mut self, word: u8, now: u64) {
@@ -140,10 +158,7 @@ impl Device for Pit {
     fn write(&mut self, offset: u16, _width: u8, value: u32, now: Nanos) -> Effects {
         let value = value as u8;
         match offset {
-            PORT_B => {
-                self.write_port_b(value, now);
-                Effects::NONE
-            }
+            PORT_B => self.write_port_b(value, now),
             CONTROL => self.change(now, |pit, tick| pit.write_control(value, tick)),
             COUNTERS => self.change(now, |pit, tick| pit.counters[0].write(value, tick)),
             COUNTER_1 | COUNTER_2 => {

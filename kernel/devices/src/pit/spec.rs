@@ -39,14 +39,16 @@ bitflags! {
         const TIMER_2_GATE = 1 << 0;
         /// Counter 2 drives the speaker.
         const SPEAKER = 1 << 1;
-        /// Parity check off: kept, without effect.
+        /// Clears SERR# and keeps it clear. Nothing in this machine raises it.
         const PARITY_OFF = 1 << 2;
-        /// Channel check off: kept, without effect.
+        /// Clears the channel check and keeps it clear.
         const CHANNEL_CHECK_OFF = 1 << 3;
         /// Toggles with each refresh cycle.
         const REFRESH = 1 << 4;
         /// OUT of counter 2.
         const TIMER_2_OUT = 1 << 5;
+        /// Channel check (IOCHK#): asks for an NMI.
+        const CHANNEL_CHECK = 1 << 6;
     }
 }
 

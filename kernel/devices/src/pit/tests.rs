@@ -200,3 +200,17 @@ fn survives_anything() {
         }
     });
 }
+
+#[test]
+fn a_channel_check_stays_until_it_is_switched_off() {
+    let mut pit = Pit::new();
+    assert!(!pit.requests_nmi());
+    assert!(pit.channel_check().nmi && pit.requests_nmi());
+    assert_eq!(pit.read(PORT_B, 1, Nanos(0)).0 & 0xc0, 0x40);
+    assert!(!pit.write(PORT_B, 1, 0x03, Nanos(0)).nmi, "a write does not touch the status");
+    assert!(pit.requests_nmi());
+    assert!(pit.write(PORT_B, 1, 0x08, Nanos(0)).nmi && !pit.requests_nmi());
+    assert!(!pit.channel_check().nmi && !pit.requests_nmi(), "switched off");
+    pit.write(PORT_B, 1, 0x00, Nanos(0));
+    assert_eq!(pit.read(PORT_B, 1, Nanos(0)).0 & 0xcf, 0);
+}

@@ -84,6 +84,8 @@ pub fn unix_time(mut read: impl FnMut(u8) -> u8) -> Option<u64> {
 #[derive(Clone, Debug)]
 pub struct Rtc {
     index: u8,
+    /// The top bit of the index port: it has nothing to do with the clock.
+    nmi_masked: bool,
     /// All bytes that only store. Those of the time count while the clock is halted.
     cmos: [u8; SIZE],
     a: RegisterA,
@@ -104,6 +106,7 @@ impl Rtc {
     pub fn new(start: u64, memory: MemorySize) -> Rtc {
         Rtc {
             index: 0,
+            nmi_masked: false,
             cmos: firmware_bytes(memory),
             a: RegisterA::FIRMWARE,
             b: RegisterB::HOURS_24,
@@ -113,6 +116,11 @@ impl Rtc {
             checked: 0,
             irq: false,
         }
+    }
+
+    /// Whether software holds NMIs of the board back, by the top bit of the index port.
+    pub fn masks_nmi(&self) -> bool {
+        self.nmi_masked
     }
 
     /// Nanoseconds of the divider chain.
@@ -354,10 +362,11 @@ impl Device for Rtc {
 
     fn write(&mut self, offset: u16, _width: u8, value: u32, now: Nanos) -> Effects {
         match offset {
-            // The top bit disables NMI. Nothing in this machine raises one that it could hold back.
             INDEX => {
                 self.index = value as u8 & INDEX_MASK;
-                Effects::NONE
+                let masked = value as u8 & !INDEX_MASK != 0;
+                let changed = core::mem::replace(&mut self.nmi_masked, masked) != masked;
+                Effects { nmi: changed, ..Effects::NONE }
             }
             DATA => self.write_register(value as u8, now),
             _ => Effects::NONE,

@@ -76,6 +76,18 @@ impl Board {
         }
     }
 
+    /// Drives the board's NMI, wired to LINT1 of the bootstrap CPU: what port B asks for, unless port 0x70 holds it
+    /// back.
+    #[cold]
+    pub(super) fn update_nmi(&self) {
+        let requested = self.pit.lock().requests_nmi();
+        let masked = self.rtc.lock().masks_nmi();
+        let cpu = self.bootstrap();
+        if cpu.mailbox.set_line(Line::Lint1, requested && !masked) {
+            cpu.alert(hazard::EVENT);
+        }
+    }
+
     /// The CPU acknowledges the 8259's interrupt: the vector it gives.
     pub fn acknowledge_pic(&self) -> u8 {
         let (vector, intr) = {

@@ -234,6 +234,9 @@ impl Board {
             self.set_output(device, level);
         }
         self.set_deadline(device as usize, effects.deadline);
+        if effects.nmi {
+            self.update_nmi();
+        }
         if let Some(byte) = effects.byte {
             self.console.put(byte);
         }
@@ -313,6 +316,12 @@ impl Board {
         };
         self.apply(PortDevice::Uart, effects);
         true
+    }
+
+    /// The NMI button: a channel check, which guests find in port 0x61.
+    pub fn press_nmi_button(&self) {
+        let effects = self.pit.lock().channel_check();
+        self.apply(PortDevice::Pit, effects);
     }
 
     /// The end that a device has asked for.

@@ -243,3 +243,24 @@ fn a_new_address_of_a_local_apic_is_published() {
     bench.board.apply_lapic(&lapic, &bench.cpus[0], effect);
     assert_eq!(bench.cpus[0].mailbox.address().logical, 0x40);
 }
+
+#[test]
+fn the_nmi_button_follows_ports_61_and_70() {
+    let bench = Bench::new(1);
+    let mut lapic = Lapic::new(0, true, 40, TimerClock::for_tsc(1_000_000)).after_firmware();
+    let mut nmi = |bench: &Bench| {
+        lapic.drain(&bench.cpus[0].mailbox);
+        lapic.take_nmi()
+    };
+    bench.board.press_nmi_button();
+    assert_eq!(bench.cpus[0].hazard.take() & hazard::EVENT, hazard::EVENT);
+    assert!(nmi(&bench) && !nmi(&bench), "one NMI");
+    bench.board.press_nmi_button();
+    assert!(!nmi(&bench), "the line is high still");
+    bench.program(&[(0x61, 0x08), (0x61, 0x00), (0x70, 0x80)]);
+    bench.board.press_nmi_button();
+    assert!(!nmi(&bench), "held back by port 0x70");
+    assert_eq!(bench.input(0x61, 1) & 0x40, 0x40, "but seen");
+    bench.program(&[(0x70, 0x00)]);
+    assert!(nmi(&bench), "let through");
+}
