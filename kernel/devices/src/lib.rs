@@ -20,6 +20,7 @@ mod clock;
 pub mod effects;
 pub mod emulator;
 mod fifo;
+pub mod fw_cfg;
 pub mod hpet;
 pub mod i8042;
 pub mod ioapic;

@@ -106,6 +106,8 @@ pub const PM_TMR: PortRange = PortRange::new(0x608, 4);
 pub const DEBUG_CONSOLE: PortRange = PortRange::new(0xe9, 1);
 /// Ports of QEMU's isa-debug-exit, wherever the configuration puts it.
 pub const DEBUG_EXIT_PORTS: u16 = 4;
+/// QEMU's firmware configuration device: selector and data; only if the configuration asks for compatibility.
+pub const FW_CFG: PortRange = PortRange::new(0x510, 2);
 /// Bochs's shutdown port; only if the configuration asks for compatibility.
 pub const BOCHS_SHUTDOWN: PortRange = PortRange::new(0x8900, 1);
 /// PM1 control where Bochs and old versions of QEMU have it; only if the configuration asks for compatibility.
@@ -130,7 +132,7 @@ pub const FIXED_PORTS: [PortRange; 14] = [
     VGA,
 ];
 /// Ports that are claimed only if the configuration asks for compatibility with QEMU.
-pub const COMPAT_PORTS: [PortRange; 2] = [BOCHS_SHUTDOWN, EMULATOR_PM1_CNT];
+pub const COMPAT_PORTS: [PortRange; 3] = [FW_CFG, BOCHS_SHUTDOWN, EMULATOR_PM1_CNT];
 
 /// Whether no device of ours can be at any of these ports.
 pub fn is_free(ports: PortRange) -> bool {

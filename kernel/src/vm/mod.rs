@@ -23,6 +23,7 @@ use vmm::board::{Board, BoardSetup, ConsoleSink, VcpuPort};
 use vmm::clock::VmClock;
 use vmm::counters::Counters;
 use vmm::cpuid::{self, CpuidTable};
+use vmm::fw_cfg;
 use vmm::kvmclock::{KvmClock, UnixTime};
 use vmm::lapic::{Lapic, TimerClock};
 use vmm::msr::{MsrSetup, MsrState};
@@ -240,6 +241,7 @@ fn vcpu_state(
         console: Box::new(HostConsole),
         debug_exit: config.debug_exit,
         compat: config.compat,
+        fw_cfg: fw_cfg::device(config, map),
         vcpus: vec![port.clone()],
     });
     let vm = Arc::new(Vm {

@@ -20,6 +20,7 @@ pub mod exits;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
 pub mod firmware;
+pub mod fw_cfg;
 pub mod hazard;
 pub mod kvmclock;
 pub mod lapic;

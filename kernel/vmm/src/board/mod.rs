@@ -22,6 +22,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use devices::acpi_pm::{self, AcpiPm};
 use devices::effects::{Deadline, Device, Effects, Nanos, PowerEvent};
 use devices::emulator::{DebugConsole, DebugExit, Shutdown};
+use devices::fw_cfg::FwCfg;
 use devices::hpet::{self, Hpet};
 use devices::i8042::I8042;
 use devices::ioapic::IoApic;
@@ -87,11 +88,12 @@ enum PortDevice {
     DebugConsole,
     DebugExit,
     Shutdown,
+    FwCfg,
     Vga,
 }
 
 /// Devices that ask for deadlines: every one on the port bus may.
-const PORT_DEVICES: [PortDevice; 13] = [
+const PORT_DEVICES: [PortDevice; 14] = [
     PortDevice::Pic,
     PortDevice::Pit,
     PortDevice::I8042,
@@ -104,6 +106,7 @@ const PORT_DEVICES: [PortDevice; 13] = [
     PortDevice::DebugConsole,
     PortDevice::DebugExit,
     PortDevice::Shutdown,
+    PortDevice::FwCfg,
     PortDevice::Vga,
 ];
 
@@ -141,6 +144,8 @@ pub struct BoardSetup {
     pub debug_exit: Option<u16>,
     /// Whose ports there are beside a PC's.
     pub compat: Compat,
+    /// The firmware configuration device, which is there with compatibility only.
+    pub fw_cfg: FwCfg,
     /// The virtual CPUs; the first is the bootstrap CPU.
     pub vcpus: Vec<Arc<VcpuPort>>,
 }
@@ -159,6 +164,7 @@ pub struct Board {
     debug_console: Mutex<DebugConsole>,
     debug_exit: Mutex<DebugExit>,
     shutdown: Mutex<Shutdown>,
+    fw_cfg: Mutex<FwCfg>,
     optional: OptionalPorts,
     vga: Mutex<Vga>,
     ioapic: Mutex<IoApic>,
@@ -190,6 +196,7 @@ impl Board {
             debug_console: Mutex::default(),
             debug_exit: Mutex::default(),
             shutdown: Mutex::default(),
+            fw_cfg: Mutex::new(setup.fw_cfg),
             optional: OptionalPorts { debug_exit: setup.debug_exit, compat: setup.compat },
             vga: Mutex::new(Vga::new()),
             ioapic: Mutex::new(IoApic::new(platform::IOAPIC_ID)),
@@ -224,6 +231,7 @@ impl Board {
             PortDevice::DebugConsole => f(&mut *self.debug_console.lock()),
             PortDevice::DebugExit => f(&mut *self.debug_exit.lock()),
             PortDevice::Shutdown => f(&mut *self.shutdown.lock()),
+            PortDevice::FwCfg => f(&mut *self.fw_cfg.lock()),
             PortDevice::Vga => f(&mut *self.vga.lock()),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Board, PortDevice};
 use devices::effects::Nanos;
-use devices::{acpi_pm, emulator, i8042, pci, pic, pit, reset, rtc, uart, vga};
+use devices::{acpi_pm, emulator, fw_cfg, i8042, pci, pic, pit, reset, rtc, uart, vga};
 use guestboot::config::Compat;
 use guestboot::platform::{self, PortRange};
 
@@ -72,6 +72,10 @@ impl OptionalPorts {
         const PM1_LAST: u16 = platform::EMULATOR_PM1_CNT.last();
         use PortDevice as D;
         match port {
+            0x510 if self.compat == Compat::Qemu => {
+                Register::new(D::FwCfg, fw_cfg::SELECTOR, fw_cfg::SELECTOR_WIDTH)
+            }
+            0x511 if self.compat == Compat::Qemu => Register::new(D::FwCfg, fw_cfg::DATA, fw_cfg::DATA_WIDTH),
             0x8900 if self.compat == Compat::Qemu => {
                 Register::new(D::Shutdown, emulator::BOCHS, emulator::BOCHS_WIDTH)
             }

@@ -14,6 +14,7 @@ use crate::msr::MsrState;
 use crate::screen::{Screen, WriteProtection};
 use crate::state::{VcpuState, Vm};
 use core::sync::atomic::{AtomicBool, Ordering};
+use devices::fw_cfg::FwCfg;
 use devices::rtc::MemorySize;
 use guestboot::config::Compat;
 use spin::Mutex;
@@ -66,6 +67,7 @@ pub fn board_setup(vcpus: &[Arc<VcpuPort>], output: &Output) -> BoardSetup {
         console: Box::new(output.clone()),
         debug_exit: None,
         compat: Compat::None,
+        fw_cfg: FwCfg::default(),
         vcpus: vcpus.to_vec(),
     }
 }

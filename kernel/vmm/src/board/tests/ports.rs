@@ -239,6 +239,21 @@ fn the_debug_exit_ends_the_virtual_machine_with_its_status() {
 }
 
 #[test]
+fn the_firmware_configuration_is_there_if_asked_for() {
+    let facts = devices::fw_cfg::Facts { cpus: 1, memory: 0, cmdline: "", files: Vec::new() };
+    let bench = Bench::with(1, |setup| {
+        setup.compat = Compat::Qemu;
+        setup.fw_cfg = devices::fw_cfg::FwCfg::new(facts);
+    });
+    bench.output(0x510, 2, 0);
+    let signature: Vec<u8> = (0..4).map(|_| bench.input(0x511, 1) as u8).collect();
+    assert_eq!(signature, b"QEMU");
+    let without = Bench::new(1);
+    without.output(0x510, 2, 0);
+    assert_eq!(without.input(0x511, 1), 0xff);
+}
+
+#[test]
 fn ports_of_emulators_are_there_if_asked_for() {
     let qemu = |setup: &mut BoardSetup| setup.compat = Compat::Qemu;
     let (with, without) = (Bench::with(1, qemu), Bench::new(1));
