@@ -22,6 +22,7 @@ mod pic;
 mod pit;
 mod ports;
 mod rtc;
+mod string_io;
 mod tasks;
 mod tsc;
 mod uart;

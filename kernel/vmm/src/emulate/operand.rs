@@ -186,9 +186,16 @@ pub(super) fn operand_width(instruction: &Instruction, n: u32) -> Result<Width, 
     Width::from_bytes(bytes).ok_or(Stop::Unsupported)
 }
 
-/// The segment of the memory operand that can be overridden.
+/// The segment of the memory operand that can be overridden: in 64-bit mode by FS and GS only (SDM 1, 3.3.7.1).
 pub(super) fn memory_segment(instruction: &Instruction) -> SegmentName {
-    segment_name(instruction.memory_segment()).unwrap_or(SegmentName::Ds)
+    let segment = segment_name(instruction.memory_segment()).unwrap_or(SegmentName::Ds);
+    if instruction.code_size() != CodeSize::Code64 || matches!(segment, SegmentName::Fs | SegmentName::Gs) {
+        return segment;
+    }
+    match instruction.memory_base() {
+        Register::RSP | Register::RBP | Register::ESP | Register::EBP => SegmentName::Ss,
+        _ => SegmentName::Ds,
+    }
 }
 
 fn segment_name(register: Register) -> Option<SegmentName> {

@@ -270,3 +270,46 @@ fn widths_do_not_leak_into_neighbours() {
         assert_eq!(g.bus.peek(DEVICE_AT, Width::Qword), OLD ^ width.mask());
     }
 }
+
+#[test]
+fn quotients_that_do_not_fit_fault() {
+    let mut g = long(Rflags::ONE);
+    let divide_error = (Event::exception(Exception::DivideError), None);
+    g.bus.poke(DEVICE_AT, Width::Qword, 2);
+    g.set(Gpr::Rdx, 2).set(Gpr::Rax, 0);
+    assert_eq!(g.fault(|a| a.div(qword_ptr(rbx))), divide_error);
+    g.set(Gpr::Rdx, 1).run(|a| a.div(qword_ptr(rbx)));
+    assert_eq!((g.get(Gpr::Rax), g.get(Gpr::Rdx)), (1 << 63, 0));
+    // The most negative dividend, which has no opposite.
+    g.bus.poke(DEVICE_AT, Width::Qword, u64::MAX);
+    g.set(Gpr::Rdx, 1 << 63).set(Gpr::Rax, 0);
+    assert_eq!(g.fault(|a| a.idiv(qword_ptr(rbx))), divide_error);
+    g.set(Gpr::Rdx, u64::MAX).set(Gpr::Rax, -6i64 as u64).run(|a| a.idiv(qword_ptr(rbx)));
+    assert_eq!((g.get(Gpr::Rax), g.get(Gpr::Rdx)), (6, 0));
+}
+
+#[test]
+fn bounds() {
+    let mut g = Guest::protected32();
+    g.bus.poke(DEVICE_AT, Width::Qword, 0x0000_0004_ffff_fffe);
+    g.set(Gpr::Rbx, DEVICE_AT);
+    for (index, within) in [(-3i32, false), (-2, true), (4, true), (5, false)] {
+        g.set(Gpr::Rcx, u64::from(index as u32));
+        if within {
+            g.run(|a| a.bound(ecx, qword_ptr(ebx)));
+        } else {
+            let range = (Event::exception(Exception::BoundRange), None);
+            assert_eq!(g.fault(|a| a.bound(ecx, qword_ptr(ebx))), range);
+        }
+    }
+}
+
+#[test]
+fn sixteen_bytes_are_aligned() {
+    let mut g = long(Rflags::ONE);
+    g.set(Gpr::Rsi, DEVICE + 8);
+    assert_eq!(g.fault(|a| a.cmpxchg16b(xmmword_ptr(rsi))), (Event::GP0, None));
+    g.set(Gpr::Rsi, READ_ONLY);
+    let refused = Event::fault(Exception::PageFault, 0b011);
+    assert_eq!(g.fault(|a| a.cmpxchg16b(xmmword_ptr(rsi))), (refused, Some(READ_ONLY)));
+}

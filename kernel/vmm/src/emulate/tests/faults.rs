@@ -61,6 +61,7 @@ fn addresses_that_are_not_canonical() {
     g.set(Gpr::Rbx, 1 << 47).set(Gpr::Rbp, 0xffff_7fff_ffff_fff0);
     assert_eq!(g.fault(|a| a.mov(eax, dword_ptr(rbx))), GP);
     assert_eq!(g.fault(|a| a.mov(eax, dword_ptr(rbp))), SS);
+    assert_eq!(g.fault(|a| a.mov(eax, dword_ptr(rbx).ss())), GP, "other prefixes than FS and GS do nothing");
     g.set(Gpr::Rbx, (1 << 47) - 2);
     assert_eq!(g.fault(|a| a.mov(eax, dword_ptr(rbx))), GP, "the last byte counts");
     g.vcpu.segment_mut(SegmentName::Gs).base = 0x7fff_ffff_f000;

@@ -232,3 +232,11 @@ fn misaligned_in_one_page_is_one_access() {
     assert_eq!(g.memory.peek(DATA_AT + 3, Width::Qword), OLD);
     assert_eq!(g.run(|a| a.mov(rdx, qword_ptr(rcx + 3))).get(Gpr::Rdx), OLD);
 }
+
+#[test]
+fn translation_adds_al_to_the_table() {
+    let mut g = long();
+    g.set(Gpr::Rax, 0x1122_3344_5566_7723).set(Gpr::Rbx, DEVICE);
+    assert_eq!(g.run(|a| a.xlatb()).get(Gpr::Rax), 0x1122_3344_5566_7785);
+    assert_eq!(g.bus.reads, [(DEVICE_AT + 0x23, Width::Byte)]);
+}

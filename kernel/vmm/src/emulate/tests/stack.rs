@@ -117,3 +117,51 @@ fn enter_makes_sure_that_the_new_stack_can_be_written() {
     assert!(matches!(g.step(), Outcome::Fault(_, Some(at)) if at == top));
     assert_eq!(g.vcpu.gprs, before.gprs);
 }
+
+#[test]
+fn returns_through_a_stack_in_a_device() {
+    let mut g = long();
+    g.set(Gpr::Rsp, DEVICE).assemble(|a| a.ret_1(0x10));
+    assert_eq!(g.step(), Outcome::Done);
+    assert_eq!((g.vcpu.rip, g.get(Gpr::Rsp)), (TARGET, DEVICE + 0x18));
+    g.vcpu.rip = CODE;
+    g.bus.poke(DEVICE_AT, Width::Qword, 1 << 60);
+    g.set(Gpr::Rsp, DEVICE);
+    assert_eq!(g.fault(|a| a.ret()), (Event::GP0, None));
+}
+
+#[test]
+fn frames_are_made_and_left() {
+    let mut g = long();
+    g.set(Gpr::Rsp, DEVICE + 0x100).set(Gpr::Rbp, DEVICE + 0x200);
+    g.bus.poke(DEVICE_AT + 0x1f8, Width::Qword, 0x1111);
+    g.run(|a| a.enter(0x20, 2));
+    let frame = DEVICE + 0xf8;
+    assert_eq!((g.get(Gpr::Rbp), g.get(Gpr::Rsp)), (frame, frame - 0x10 - 0x20));
+    let pushed = [(0xf8, DEVICE + 0x200), (0xf0, 0x1111), (0xe8, frame)];
+    assert_eq!(g.bus.writes, pushed.map(|(at, value)| (DEVICE_AT + at, Width::Qword, value)));
+    g.run(|a| a.leave());
+    assert_eq!((g.get(Gpr::Rbp), g.get(Gpr::Rsp)), (DEVICE + 0x200, DEVICE + 0x100));
+}
+
+#[test]
+fn all_registers_and_flags_are_pushed() {
+    let mut g = Guest::protected32();
+    let registers = Gpr::ALL.into_iter().take(8);
+    for (gpr, value) in registers.clone().zip(1..) {
+        g.set(gpr, value);
+    }
+    g.set(Gpr::Rsp, DEVICE_AT + 0x100);
+    g.run(|a| a.pushad());
+    let values: Vec<u64> = g.bus.writes.iter().map(|(_, _, value)| *value).collect();
+    assert_eq!(values, [1, 2, 3, 4, DEVICE_AT + 0x100, 6, 7, 8]);
+    for gpr in registers.clone().filter(|gpr| *gpr != Gpr::Rsp) {
+        g.set(gpr, 0);
+    }
+    g.run(|a| a.popad());
+    let after: Vec<u64> = registers.map(|gpr| g.get(gpr)).collect();
+    assert_eq!(after, values);
+    g.vcpu.rflags |= Rflags::RF | Rflags::CF;
+    g.run(|a| a.pushfd());
+    assert_eq!(g.bus.writes, [(DEVICE_AT + 0xfc, Width::Dword, (Rflags::ONE | Rflags::CF).bits())]);
+}
