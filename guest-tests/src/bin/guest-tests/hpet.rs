@@ -97,18 +97,24 @@ fn one_shot_through_a_pin_of_its_own() {
 /// Timer 0 gives one interrupt, through this pin.
 fn one_shot(pin: u8, legacy: u64) {
     interrupt::handle(VECTOR, lapic::acknowledge);
+    GEN_CONF.write(legacy);
     ioapic::route(pin, VECTOR.into(), lapic::id());
+    // QEMU's I/O APIC remembers an edge that the 8254 gave while the pin was masked.
+    interrupt::enable();
+    time::spin_us(100);
+    interrupt::disable();
+    let before = interrupt::count(VECTOR);
     config(0).write(hpet::INT_ENB_CNF | u64::from(pin) << hpet::INT_ROUTE_SHIFT);
     comparator(0).write(hpet::ticks(2_000));
     GEN_CONF.write(hpet::ENABLE_CNF | legacy);
     interrupt::enable();
-    let taken = time::wait_us(100_000, || interrupt::count(VECTOR) > 0);
+    let taken = time::wait_us(100_000, || interrupt::count(VECTOR) > before);
     let counter = MAIN_CNT.read();
     time::spin_us(5_000);
     interrupt::disable();
     expect!(taken, "no interrupt, counter {counter:#x}");
     expect!(counter >= hpet::ticks(2_000), "interrupt early, at {counter:#x}");
-    expect_eq!(interrupt::count(VECTOR), 1, "interrupts");
+    expect_eq!(interrupt::count(VECTOR) - before, 1, "interrupts");
 }
 
 guest_test!(periodic_timer_replaces_the_8254);
