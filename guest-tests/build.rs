@@ -1,18 +1,41 @@
-//! Links the guests at their fixed address (see link.ld), and writes the table of instructions that they execute.
+//! Links each guest where it runs (see link.ld and demo.ld), and writes the table of instructions that the guest tests
+//! execute.
 
 use std::fmt::Write;
 use std::path::Path;
 
+/// The demonstration kernels and their addresses.
+const DEMOS: [(&str, u64); 6] = [
+    ("demo-real-mode", 0x8000),
+    ("demo-multiboot1", 1 << 20),
+    ("demo-multiboot1-aout", 4 << 20),
+    ("demo-multiboot2", 12 << 20),
+    ("demo-pvh", 2 << 20),
+    ("demo-high", (1 << 30) + (1 << 20)),
+];
+
 fn main() {
     println!("cargo::rerun-if-changed=link.ld");
+    println!("cargo::rerun-if-changed=demo.ld");
     println!("cargo::rerun-if-changed=build.rs");
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("none") {
-        let folder = std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo");
-        println!("cargo::rustc-link-arg-bins=--no-pie");
-        println!("cargo::rustc-link-arg-bins=-T{folder}/link.ld");
+        link();
     }
     let folder = std::env::var("OUT_DIR").expect("set by cargo");
     std::fs::write(Path::new(&folder).join("forms.rs"), forms()).expect("OUT_DIR can be written");
+}
+
+/// Gives the linker an address for each guest.
+fn link() {
+    let folder = std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo");
+    println!("cargo::rustc-link-arg-bins=--no-pie");
+    println!("cargo::rustc-link-arg-bin=guest-tests=-T{folder}/link.ld");
+    for (name, address) in DEMOS {
+        for argument in [format!("-T{folder}/demo.ld"), format!("--defsym=load_address={address}")] {
+            println!("cargo::rustc-link-arg-bin={name}={argument}");
+        }
+        println!("cargo::rustc-link-arg-bin={name}=--strip-all");
+    }
 }
 
 /// The table as a static; its types have the same names on both sides.

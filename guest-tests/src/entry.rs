@@ -1,11 +1,13 @@
-//! The first instructions: from multiboot (32-bit protected mode) and from the Linux 64-bit boot protocol to
-//! one Rust function on page tables, GDT and stack of our own.
+//! The first instructions: from multiboot and PVH (32-bit protected mode) and from the Linux 64-bit boot protocol
+//! to one Rust function on page tables, GDT and stack of our own.
 
 #![allow(unsafe_code, reason = "the entry code is assembly")]
 
 use crate::boot::{self, Boot, Protocol};
+use crate::single::Single;
 use crate::{gdt, interrupt, machine, power, serial, time};
 use core::arch::global_asm;
+use core::mem::offset_of;
 use x86defs::control::{Cr0, Cr4, Efer};
 
 /// Bytes of stack; tests run on it, interrupts too.
@@ -16,6 +18,37 @@ const MULTIBOOT_HEADER_MAGIC: u32 = 0x1bad_b002;
 const MULTIBOOT_PAGE_ALIGN: u32 = 1 << 0;
 const MULTIBOOT_MEMORY_INFO: u32 = 1 << 1;
 const MULTIBOOT_FLAGS: u32 = MULTIBOOT_PAGE_ALIGN | MULTIBOOT_MEMORY_INFO;
+
+/// The CPU as a boot loader with a 32-bit entry hands it over.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// EAX
+    pub eax: u32,
+    /// EBX
+    pub ebx: u32,
+    /// CR0
+    pub cr0: u32,
+    /// CR4
+    pub cr4: u32,
+    /// EFLAGS
+    pub eflags: u32,
+    /// [`PROBE`] as CS, DS, ES, SS and, in multiboot, FS and GS show it.
+    pub probes: [u32; 6],
+}
+
+/// A word at a known address, which every flat segment shows.
+pub const PROBE: u32 = u32::from_le_bytes(*b"flat");
+
+// What the entry code writes must not lie in what it clears afterwards.
+#[unsafe(link_section = ".data.entry")]
+static ENTRY: Single<Entry> =
+    Single::new(Entry { eax: 0, ebx: 0, cr0: 0, cr4: 0, eflags: 0, probes: [0; 6] });
+
+/// How the boot loader has handed the CPU over.
+pub fn state() -> Entry {
+    ENTRY.load()
+}
 
 global_asm!(
     ".pushsection .boot.multiboot, \"a\"",
@@ -30,10 +63,38 @@ global_asm!(
     ".code32",
     ".global multiboot_entry",
     "multiboot_entry:",
+    "mov edi, eax",
+    "mov ecx, fs:[entry_probe]",
+    "mov edx, gs:[entry_probe]",
+    "jmp entry32",
+    ".global pvh_entry",
+    "pvh_entry:",
+    "mov edi, {pvh_magic}",
+    "mov ecx, [entry_probe]",
+    "mov edx, ecx",
+    "entry32:",
+    "mov [{entry} + {eax}], eax",
+    "mov [{entry} + {ebx}], ebx",
+    "mov [{entry} + {probes} + 16], ecx",
+    "mov [{entry} + {probes} + 20], edx",
+    "mov esi, ebx",
+    "mov eax, cs:[entry_probe]",
+    "mov [{entry} + {probes}], eax",
+    "mov eax, ds:[entry_probe]",
+    "mov [{entry} + {probes} + 4], eax",
+    "mov eax, es:[entry_probe]",
+    "mov [{entry} + {probes} + 8], eax",
+    "mov eax, ss:[entry_probe]",
+    "mov [{entry} + {probes} + 12], eax",
+    "mov esp, offset boot_stack_top",
+    "pushfd",
+    "pop dword ptr [{entry} + {eflags}]",
     "cli",
     "cld",
-    "mov edi, eax",
-    "mov esi, ebx",
+    "mov eax, cr0",
+    "mov [{entry} + {entry_cr0}], eax",
+    "mov eax, cr4",
+    "mov [{entry} + {entry_cr4}], eax",
     "mov eax, offset boot_pml4",
     "mov cr3, eax",
     "mov eax, {cr4}",
@@ -45,7 +106,6 @@ global_asm!(
     "mov eax, {cr0}",
     "mov cr0, eax",
     "lgdt [boot_gdtr]",
-    "mov esp, offset boot_stack_top",
     "mov eax, {code64}",
     "push eax",
     "mov eax, offset long_entry",
@@ -88,6 +148,8 @@ global_asm!(
 
     // The first 4 GiB, physical = virtual, in pages of 2 MiB; the last of them, where devices lie, uncached.
     ".pushsection .data.entry, \"aw\"",
+    "entry_probe:",
+    ".long {probe}",
     "boot_gdtr:",
     ".word {gdt_limit}",
     ".quad {gdt}",
@@ -123,6 +185,15 @@ global_asm!(
     multiboot_magic = const MULTIBOOT_HEADER_MAGIC,
     multiboot_flags = const MULTIBOOT_FLAGS,
     linux_magic = const boot::LINUX_MAGIC,
+    pvh_magic = const boot::PVH_MAGIC,
+    probe = const PROBE,
+    entry = sym ENTRY,
+    eax = const offset_of!(Entry, eax),
+    ebx = const offset_of!(Entry, ebx),
+    entry_cr0 = const offset_of!(Entry, cr0),
+    entry_cr4 = const offset_of!(Entry, cr4),
+    eflags = const offset_of!(Entry, eflags),
+    probes = const offset_of!(Entry, probes),
     msr_efer = const x86defs::msr::EFER,
     cr0 = const machine::CR0.union(Cr0::PG).bits(),
     cr4 = const machine::CR4.union(Cr4::PAE).bits(),

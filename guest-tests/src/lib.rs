@@ -1,4 +1,4 @@
-//! What the bare-metal guests share: entry from both boot protocols, recoverable faults, interrupts, small
+//! What the bare-metal guests share: entry from every boot protocol, recoverable faults, interrupts, small
 //! drivers and the test harness.
 //!
 //! A guest owns its machine, and a test's job is to do to it what a kernel should not. The wrappers of
@@ -14,7 +14,8 @@ pub mod harness;
 pub mod acpi;
 pub mod boot;
 pub mod cpu;
-mod entry;
+pub mod demo;
+pub mod entry;
 pub mod fault;
 pub mod gdt;
 pub mod hw;

@@ -124,6 +124,21 @@ pub fn only_loaded(elf64: &[u8]) -> Result<Vec<u8>, Elf32Error> {
     Ok(out)
 }
 
+/// The loadable segments of an ELF64 file as they lie in memory, from the first to the end of the last content,
+/// without any header.
+pub fn to_flat(elf64: &[u8]) -> Result<Vec<u8>, Elf32Error> {
+    let elf = Elf64::parse(elf64)?;
+    let base = elf.segments.iter().map(|segment| segment.vaddr).min().unwrap_or(0);
+    let mut out = Vec::new();
+    for segment in &elf.segments {
+        let at = (segment.vaddr - base) as usize;
+        let end = at + segment.content.len();
+        out.resize(out.len().max(end), 0);
+        out[at..end].copy_from_slice(segment.content);
+    }
+    Ok(out)
+}
+
 impl<'f> Elf64<'f> {
     fn parse(file: &'f [u8]) -> Result<Self, Elf32Error> {
         if !file.starts_with(&IDENT_64) {
@@ -293,6 +308,12 @@ mod tests {
         };
         assert_eq!(shown(&before), shown(&after));
         assert_eq!(only_loaded(&stripped), Ok(stripped));
+    }
+
+    #[test]
+    fn a_flat_image_has_gaps_and_no_header() {
+        let file = elf64(0x1002, &[[0x1005, 2, 2], [0x1000, 3, 4]]);
+        assert_eq!(to_flat(&file), Ok(vec![3, 4, 5, 0, 0, 1, 2]));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod bzimage;
 mod cleanup;
+mod demo;
 mod elf32;
 mod files;
 mod fuzzing;

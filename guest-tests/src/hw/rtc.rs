@@ -4,8 +4,8 @@
 
 use super::port::{inb, outb};
 
-const INDEX: u16 = 0x70;
-const DATA: u16 = 0x71;
+pub const INDEX: u16 = 0x70;
+pub const DATA: u16 = 0x71;
 
 pub const SECONDS: u8 = 0;
 pub const MINUTES: u8 = 2;

@@ -47,7 +47,11 @@ pub mod iir {
 pub struct Uart(u16);
 
 /// The first serial port of a PC.
-pub const COM1: Uart = Uart(0x3f8);
+pub const COM1: Uart = Uart(COM1_PORT);
+/// Its first port.
+pub const COM1_PORT: u16 = 0x3f8;
+/// Offset of the line status register.
+pub const LSR: u16 = 5;
 /// Its interrupt line.
 pub const COM1_IRQ: u8 = 4;
 
@@ -83,7 +87,7 @@ impl Uart {
         inb(self.0 + 4)
     }
     pub fn lsr(self) -> Lsr {
-        Lsr::from_bits_retain(inb(self.0 + 5))
+        Lsr::from_bits_retain(inb(self.0 + LSR))
     }
     pub fn msr(self) -> Msr {
         Msr::from_bits_retain(inb(self.0 + 6))

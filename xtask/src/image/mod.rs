@@ -2,6 +2,7 @@
 
 mod footprint;
 
+use crate::demo::{Container, DEMOS, Demo};
 use crate::files;
 use crate::paths::{self, BARE_TARGET};
 use crate::{bzimage, elf32};
@@ -64,9 +65,8 @@ pub struct GuestTests {
 
 /// Builds the guest tests and puts both containers into `target/gossamer`.
 pub fn build_guest_tests() -> Result<GuestTests> {
-    crate::setup::bare_target()?;
-    cargo_build(&["-p", "guest-tests"], None)?;
-    let link = files::read(&paths::target().join(BARE_TARGET).join("release/guest-tests"))?;
+    build_guests()?;
+    let link = guest_link("guest-tests")?;
     let images = paths::images()?;
     let (multiboot, bzimage) = (images.join("guest-tests.elf"), images.join("guest-tests.bzimage"));
     files::update(
@@ -75,6 +75,33 @@ pub fn build_guest_tests() -> Result<GuestTests> {
     )?;
     files::update(&bzimage, &bzimage::to_bzimage(&link).context("cannot pack the guest tests")?)?;
     Ok(GuestTests { multiboot, bzimage })
+}
+
+/// Builds every demonstration kernel and puts them into `target/gossamer`, in [`DEMOS`]' order.
+pub fn build_demos() -> Result<Vec<PathBuf>> {
+    build_guests()?;
+    let pack = |demo: &Demo| {
+        let link = guest_link(demo.link)?;
+        let file = match demo.container {
+            Container::Elf32 => elf32::to_elf32(&link, LINKED_IN_PLACE),
+            Container::Elf64 => Ok(link),
+            Container::Flat => elf32::to_flat(&link),
+        };
+        let path = paths::images()?.join(format!("demo-{}", demo.name));
+        files::update(&path, &file.with_context(|| format!("cannot pack {}", demo.link))?)?;
+        Ok(path)
+    };
+    DEMOS.iter().map(pack).collect()
+}
+
+fn build_guests() -> Result<()> {
+    crate::setup::bare_target()?;
+    cargo_build(&["-p", "guest-tests"], None)
+}
+
+/// What was linked for one of the guests.
+fn guest_link(binary: &str) -> Result<Vec<u8>> {
+    files::read(&paths::target().join(BARE_TARGET).join("release").join(binary))
 }
 
 /// Runs `cargo build` for the bare target.

@@ -1,8 +1,8 @@
 //! A bootable CD with GRUB, for machines without a boot loader of their own.
 
-use super::{Content, Module, Payload, Protocol};
+use super::{Content, Loader, Module, Payload, Protocol};
 use crate::files;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::process::Command;
 
@@ -39,7 +39,8 @@ pub fn write_iso(payload: &Payload, scratch: &Path, path: &Path) -> Result<()> {
 fn commands(payload: &Payload, tree: &Path) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     match payload {
-        Payload::Multiboot { image, protocol, cmdline, modules } => {
+        Payload::Multiboot { image, protocol, cmdline, modules }
+        | Payload::Kernel { image, loader: Loader::Grub(protocol), cmdline, modules } => {
             copy(image, &tree.join("image"))?;
             let (load, add) = match protocol {
                 Protocol::Multiboot1 => ("multiboot", "module"),
@@ -51,6 +52,9 @@ fn commands(payload: &Payload, tree: &Path) -> Result<Vec<String>> {
                 let name = quoted(&module.name);
                 lines.push(command(&[add, &quoted(&format!("/{}", module.name)), &name], &module.arguments));
             }
+        }
+        Payload::Kernel { loader: Loader::Emulator, .. } => {
+            bail!("this machine has no boot loader of its own")
         }
         Payload::Linux { kernel, initrd, cmdline } => {
             copy(kernel, &tree.join("image"))?;

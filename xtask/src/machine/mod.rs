@@ -1,4 +1,4 @@
-//! Machines: things that can boot the image, or Linux without it for comparison.
+//! Machines: things that can boot the image, or what else is a guest without it for comparison.
 
 mod bochs;
 mod console;
@@ -46,6 +46,17 @@ pub enum Payload {
         /// Its modules, in order.
         modules: Vec<Module>,
     },
+    /// Somebody's own kernel on the bare machine, which has the devices that such kernels like.
+    Kernel {
+        /// In a format that the loader knows.
+        image: PathBuf,
+        /// Who loads it.
+        loader: Loader,
+        /// Its command line.
+        cmdline: String,
+        /// Its modules, in order.
+        modules: Vec<Module>,
+    },
     /// Linux on the bare machine.
     Linux {
         /// A bzImage.
@@ -55,6 +66,15 @@ pub enum Payload {
         /// Its command line.
         cmdline: String,
     },
+}
+
+/// Who loads a kernel on a bare machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loader {
+    /// The emulator, if it can: multiboot 1 and PVH.
+    Emulator,
+    /// GRUB on a CD.
+    Grub(Protocol),
 }
 
 /// Multiboot protocol between boot loader and image.

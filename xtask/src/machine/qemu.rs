@@ -2,7 +2,7 @@
 
 use super::console::Socket;
 use super::running::{Logs, Verdict, spawn};
-use super::{Boot, Content, Ending, Limits, Machine, Module, Payload, Running};
+use super::{Boot, Content, Ending, Limits, Loader, Machine, Module, Payload, Running, medium};
 use crate::setup::Need;
 use crate::{files, paths};
 use anyhow::{Context, Result, ensure};
@@ -14,6 +14,8 @@ const OVERHEAD: u64 = 4 << 30;
 /// lies.
 const COUNTING: [&str; 6] =
     ["-icount", "shift=0,sleep=off", "-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"];
+/// What kernels under development like: a VGA, and an exit by a port.
+const DEVELOPERS_DEVICES: [&str; 4] = ["-vga", "std", "-device", "isa-debug-exit,iobase=0xf4,iosize=4"];
 /// Asks QEMU's machine protocol (QMP) for events.
 const PROTOCOL_START: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n";
 /// Reasons in its SHUTDOWN event (QEMU, qapi/run-state.json).
@@ -22,6 +24,9 @@ const GUEST_RESET: &str = "\"guest-reset\"";
 
 /// The image in the scratch folder. QEMU puts this in front of its command line; a folder marks it as a file.
 const IMAGE: &str = "./image";
+
+/// A CD in the scratch folder.
+const MEDIUM: &str = "boot.iso";
 
 /// A machine of QEMU.
 pub struct Qemu {
@@ -45,6 +50,8 @@ impl Qemu {
 
     fn arguments(&self, boot: &Boot, scratch: &Path, console_port: u16) -> Result<Vec<String>> {
         let memory = boot.memory.to_string();
+        let for_developers = matches!(boot.payload, Payload::Kernel { .. });
+        let debug_console = if for_developers { "chardev:console" } else { "null" };
         let mut arguments: Vec<String> = [
             "qemu-system-x86_64",
             "-nodefaults",
@@ -58,15 +65,20 @@ impl Qemu {
             &self.cpu,
             "-m",
             &memory,
+            "-chardev",
+            &format!("socket,id=console,host=127.0.0.1,port={console_port},mux=on"),
             "-serial",
-            &format!("tcp:127.0.0.1:{console_port}"),
+            "chardev:console",
             "-debugcon",
-            "null",
+            debug_console,
             "-qmp",
             "stdio",
         ]
         .map(str::to_owned)
         .into();
+        if for_developers {
+            arguments.extend(DEVELOPERS_DEVICES.map(str::to_owned));
+        }
         if boot.counting {
             arguments.extend(COUNTING.map(str::to_owned));
         }
@@ -85,7 +97,7 @@ impl Machine for Qemu {
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Qemu]
+        &[Need::Qemu, Need::Grub]
     }
 
     fn patience(&self) -> u32 {
@@ -117,7 +129,12 @@ impl Machine for Qemu {
 /// parser, and names them.
 fn payload(payload: &Payload, scratch: &Path) -> Result<Vec<String>> {
     match payload {
-        Payload::Multiboot { image, cmdline, modules, .. } => {
+        Payload::Kernel { loader: Loader::Grub(_), .. } => {
+            medium::write_iso(payload, scratch, &scratch.join(MEDIUM))?;
+            Ok(vec!["-cdrom".into(), MEDIUM.into()])
+        }
+        Payload::Multiboot { image, cmdline, modules, .. }
+        | Payload::Kernel { image, loader: Loader::Emulator, cmdline, modules } => {
             link(image, &scratch.join(IMAGE))?;
             let mut arguments = vec!["-kernel".into(), IMAGE.into(), "-append".into(), cmdline.clone()];
             if !modules.is_empty() {

@@ -2,6 +2,7 @@
 
 pub mod bad_input;
 pub mod cost;
+pub mod demos;
 pub mod endings;
 pub mod fuzz;
 pub mod guest_tests;
@@ -18,8 +19,10 @@ mod schedule;
 pub use reporter::{Reporter, Summary};
 pub use schedule::run_all;
 
+use crate::demo::DEMOS;
 use crate::image::{self, GuestTests, Image};
 use anyhow::{Result, anyhow};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -58,6 +61,8 @@ pub struct Report {
 pub struct Subjects {
     image: OnceLock<Result<Image, String>>,
     guest_tests: OnceLock<Result<GuestTests, String>>,
+    demos: OnceLock<Result<Vec<PathBuf>, String>>,
+    bare_demos: [OnceLock<Result<String, String>>; DEMOS.len()],
 }
 
 impl Subjects {
@@ -71,6 +76,19 @@ impl Subjects {
         built(
             self.guest_tests.get_or_init(|| image::build_guest_tests().map_err(|error| format!("{error:#}"))),
         )
+    }
+
+    /// The file of a demonstration kernel of [`DEMOS`].
+    pub fn demo(&self, index: usize) -> Result<&Path> {
+        let demos =
+            built(self.demos.get_or_init(|| image::build_demos().map_err(|error| format!("{error:#}"))))?;
+        Ok(&demos[index])
+    }
+
+    /// What it prints on the bare machine that can boot it fastest; asked for once.
+    pub fn bare_demo(&self, index: usize) -> Result<&str> {
+        let transcript = || demos::bare(index, demos::FASTEST, self).map_err(|error| format!("{error:#}"));
+        built(self.bare_demos[index].get_or_init(transcript)).map(String::as_str)
     }
 }
 

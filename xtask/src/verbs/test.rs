@@ -6,6 +6,7 @@ use crate::progress::Step;
 use crate::setup::{self, Distribution, Need};
 use crate::testing::bad_input::BadInput;
 use crate::testing::cost::CostTests;
+use crate::testing::demos::DemoSuite;
 use crate::testing::endings::Endings;
 use crate::testing::fuzz::FuzzTests;
 use crate::testing::guest_tests::GuestTestSuite;
@@ -108,9 +109,11 @@ fn suites(arguments: &Arguments, machines: &[String]) -> Result<Vec<Box<dyn Suit
         if arguments.reference {
             suites.push(Box::new(LinuxBoot::reference(name)));
             suites.push(Box::new(GuestTestSuite::reference(name)));
+            suites.push(Box::new(DemoSuite::reference(name)));
         } else {
             suites.push(Box::new(LinuxBoot::hosted(name, Distribution::Cloud)));
             suites.push(Box::new(GuestTestSuite::hosted(name)));
+            suites.push(Box::new(DemoSuite::hosted(name)));
         }
     }
     if !arguments.reference {
