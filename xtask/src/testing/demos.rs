@@ -3,7 +3,7 @@
 use super::{Outcome, Reporter, Subjects, Suite};
 use crate::demo::{DEMOS, Demo};
 use crate::guest::{self, hypervisor};
-use crate::machine::{self, Boot, Content, EMULATED, Limits, Module};
+use crate::machine::{self, Boot, Content, EMULATED, Limits, Module, Running};
 use crate::testing::linux::HYPERVISOR;
 use anyhow::{Context, Result, ensure};
 use guestboot::modules::CONFIG_NAME;
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 pub const FASTEST: &str = EMULATED[0];
 /// Wall time of a boot on it.
 const TIME: Duration = Duration::from_secs(60);
+/// How long a bare machine may take to end after the last line.
+const AFTERMATH: Duration = Duration::from_secs(3);
 /// Most bytes on the console.
 const OUTPUT_LIMIT: usize = 1 << 20;
 /// Memory of the hypervisor's machine beyond that of its largest guest, in MiB.
@@ -25,7 +27,7 @@ const TEXT_PAGE: &str = "vga: ";
 /// In a line about something that does not hold.
 const WRONG: &str = "WRONG";
 /// What the last line begins with.
-const END: &str = "demo: end: ";
+const END: &str = "end: ";
 
 /// All demonstrations on one machine.
 pub struct DemoSuite {
@@ -115,18 +117,18 @@ fn has_loader(machine: &str) -> bool {
     machine.starts_with("qemu")
 }
 
-/// What a demonstration prints on a bare machine.
+/// What a demonstration prints on a bare machine, which may start again afterwards.
 pub fn bare(index: usize, machine: &str, subjects: &Subjects) -> Result<String> {
     let demo = &DEMOS[index];
     let payload = demo
         .bare(subjects.demo(index)?, has_loader(machine))
         .with_context(|| format!("no loader of {machine} can start {}", demo.name))?;
-    let transcript = run(machine, Boot { payload, memory: demo.memory, counting: false })?;
-    ensure!(
-        transcript.contains(END),
-        "{} does not reach its end on bare {machine}:\n{transcript}",
-        demo.name
-    );
+    let mut running = start(machine, Boot { payload, memory: demo.memory, counting: false })?;
+    let limit = TIME * machine::by_name(machine)?.patience();
+    running.expect(&format!("{SERIAL}{END}"), limit).with_context(|| running.story())?;
+    // One that cannot start again ends at once; its last line belongs to the transcript.
+    let _ = running.wait(AFTERMATH);
+    let transcript = running.transcript();
     let wrong = transcript.lines().find(|line| line.contains(WRONG));
     ensure!(wrong.is_none(), "{} finds on bare {machine}: {wrong:?}", demo.name);
     Ok(transcript)
@@ -150,16 +152,17 @@ fn hosted(wanted: &[usize], machine: &str, subjects: &Subjects) -> Result<String
     }
     let largest = demos.iter().map(|demo| demo.memory).max().unwrap_or(0);
     let memory = (largest + BEYOND_GUEST).max(guest::LEAST_MACHINE_MEMORY);
-    run(machine, Boot { payload: hypervisor(subjects.image()?, modules), memory, counting: false })
+    let boot = Boot { payload: hypervisor(subjects.image()?, modules), memory, counting: false };
+    let mut running = start(machine, boot)?;
+    // A boot that breaks off is the failure of those demonstrations that have not ended.
+    let broken_off = running.wait(TIME * machine::by_name(machine)?.patience()).err();
+    let story = broken_off.map_or(String::new(), |error| format!("\n{error:#}\n{}", running.last_words()));
+    Ok(running.transcript() + &story)
 }
 
-/// Boots a machine and waits for its end; gives its transcript.
-fn run(machine: &str, boot: Boot) -> Result<String> {
+fn start(machine: &str, boot: Boot) -> Result<Running> {
     let machine = machine::by_name(machine)?;
-    let limit = TIME * machine.patience();
-    let mut running = machine.start(&boot, Limits { time: Some(limit), output: OUTPUT_LIMIT })?;
-    running.wait(limit).with_context(|| running.story())?;
-    Ok(running.transcript())
+    machine.start(&boot, Limits { time: Some(TIME * machine.patience()), output: OUTPUT_LIMIT })
 }
 
 /// What a virtual machine of this name has printed.
@@ -200,5 +203,9 @@ fn same_lines(mark: &'static str, bare: &str, other: &str) -> Result<()> {
 
 /// The lines that came through a channel.
 fn lines<'t>(mark: &'static str, transcript: &'t str) -> impl Iterator<Item = &'t str> {
-    transcript.lines().filter_map(move |line| line.strip_prefix(mark))
+    let mut ended = false;
+    transcript
+        .lines()
+        .filter_map(move |line| line.strip_prefix(mark))
+        .take_while(move |line| !std::mem::replace(&mut ended, line.starts_with(END)))
 }
