@@ -33,6 +33,7 @@ pub(crate) fn init(boot: &Boot) {
         Some("old-qemu") => Some(|| outw(OLD_PM1_CONTROL, SLP_EN)),
         Some("bochs") => Some(|| SHUTDOWN_WORD.iter().for_each(|&letter| outb(BOCHS_SHUTDOWN, letter))),
         Some("debug-exit") => Some(|| outl(DEBUG_EXIT, STATUS)),
+        Some("reset") => Some(|| outb(RESET_CONTROL, FULL_RESET)),
         _ => None,
     });
 }

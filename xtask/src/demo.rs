@@ -18,6 +18,8 @@ pub struct Demo {
     pub memory: u64,
     /// Its command line.
     pub cmdline: &'static str,
+    /// What the hypervisor says about its end.
+    pub ended: &'static str,
 }
 
 /// A kind of file.
@@ -43,7 +45,8 @@ pub const DEMOS: [Demo; 7] = [
         container: Container::Elf32,
         loader: Loader::Emulator,
         memory: SMALL,
-        cmdline: "end=acpi one two=2",
+        cmdline: "off=debug-exit one two=2",
+        ended: "exited with status 16",
     },
     Demo {
         name: "multiboot1-aout",
@@ -51,7 +54,8 @@ pub const DEMOS: [Demo; 7] = [
         container: Container::Flat,
         loader: Loader::Emulator,
         memory: SMALL,
-        cmdline: "end=acpi",
+        cmdline: "off=acpi",
+        ended: "powered off",
     },
     Demo {
         name: "multiboot2-elf64",
@@ -59,7 +63,8 @@ pub const DEMOS: [Demo; 7] = [
         container: Container::Elf64,
         loader: Loader::Grub(Protocol::Multiboot2),
         memory: SMALL,
-        cmdline: "end=reset one two=2",
+        cmdline: "off=reset one two=2",
+        ended: "reset",
     },
     Demo {
         name: "multiboot2-elf32",
@@ -67,7 +72,8 @@ pub const DEMOS: [Demo; 7] = [
         container: Container::Elf32,
         loader: Loader::Grub(Protocol::Multiboot2),
         memory: SMALL,
-        cmdline: "end=acpi",
+        cmdline: "off=acpi",
+        ended: "powered off",
     },
     Demo {
         name: "pvh",
@@ -75,7 +81,8 @@ pub const DEMOS: [Demo; 7] = [
         container: Container::Elf64,
         loader: Loader::Emulator,
         memory: SMALL,
-        cmdline: "end=acpi one two=2",
+        cmdline: "off=acpi one two=2",
+        ended: "powered off",
     },
     Demo {
         name: "real-mode",
@@ -83,7 +90,8 @@ pub const DEMOS: [Demo; 7] = [
         container: Container::Elf32,
         loader: Loader::Grub(Protocol::Multiboot1),
         memory: SMALL,
-        cmdline: "end=acpi",
+        cmdline: "off=qemu",
+        ended: "powered off",
     },
     Demo {
         name: "high",
@@ -91,7 +99,8 @@ pub const DEMOS: [Demo; 7] = [
         container: Container::Elf32,
         loader: Loader::Emulator,
         memory: LARGE,
-        cmdline: "end=acpi",
+        cmdline: "off=acpi",
+        ended: "powered off",
     },
 ];
 
@@ -135,7 +144,7 @@ impl Demo {
             self.modules().iter().map(|module| format!("{:?}", words(module).trim_end())).collect();
         format!(
             "[[vm]]\nname = \"{name}\"\nkernel = \"{name}\"\nmemory = \"{memory}M\"\ncmdline = \"{cmdline}\"\n\
-             modules = [{modules}]\non_reset = \"stop\"\n",
+             modules = [{modules}]\non_reset = \"stop\"\ndebug_exit = 0xf4\n",
             name = self.name,
             memory = self.memory,
             cmdline = self.cmdline,

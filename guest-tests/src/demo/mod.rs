@@ -4,12 +4,12 @@
 
 mod channels;
 mod devices;
-mod end;
 mod started;
 
 pub use channels::{DEBUG_CONSOLE, TEXT_PAGE, line, reserve};
 
 use crate::boot::Boot;
+use crate::power;
 
 /// Writes a line to all channels.
 #[macro_export]
@@ -24,5 +24,6 @@ pub fn run(boot: &Boot, own: fn()) -> ! {
     devices::report();
     own();
     say!("text page: {}", if channels::holds() { "holds what was written" } else { "lost what was written" });
-    end::end(boot)
+    say!("end: {}", boot.value("off").unwrap_or("acpi"));
+    power::off()
 }

@@ -14,8 +14,17 @@ const OVERHEAD: u64 = 4 << 30;
 /// lies.
 const COUNTING: [&str; 6] =
     ["-icount", "shift=0,sleep=off", "-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"];
-/// What kernels under development like: a VGA, and an exit by a port.
-const DEVELOPERS_DEVICES: [&str; 4] = ["-vga", "std", "-device", "isa-debug-exit,iobase=0xf4,iosize=4"];
+/// What kernels under development like: a VGA, port 0xE9 on the console, and an exit by a port.
+const DEVELOPERS_DEVICES: [&str; 6] = [
+    "-vga",
+    "std",
+    "-device",
+    "isa-debugcon,iobase=0xe9,chardev=console",
+    "-device",
+    "isa-debug-exit,iobase=0xf4,iosize=4",
+];
+/// Port 0xE9 for everything else.
+const UNSEEN_DEVICES: [&str; 2] = ["-debugcon", "null"];
 /// Asks QEMU's machine protocol (QMP) for events.
 const PROTOCOL_START: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n";
 /// Reasons in its SHUTDOWN event (QEMU, qapi/run-state.json).
@@ -50,8 +59,6 @@ impl Qemu {
 
     fn arguments(&self, boot: &Boot, scratch: &Path, console_port: u16) -> Result<Vec<String>> {
         let memory = boot.memory.to_string();
-        let for_developers = matches!(boot.payload, Payload::Kernel { .. });
-        let debug_console = if for_developers { "chardev:console" } else { "null" };
         let mut arguments: Vec<String> = [
             "qemu-system-x86_64",
             "-nodefaults",
@@ -69,16 +76,16 @@ impl Qemu {
             &format!("socket,id=console,host=127.0.0.1,port={console_port},mux=on"),
             "-serial",
             "chardev:console",
-            "-debugcon",
-            debug_console,
             "-qmp",
             "stdio",
         ]
         .map(str::to_owned)
         .into();
-        if for_developers {
-            arguments.extend(DEVELOPERS_DEVICES.map(str::to_owned));
-        }
+        let devices = match boot.payload {
+            Payload::Kernel { .. } => DEVELOPERS_DEVICES.as_slice(),
+            _ => &UNSEEN_DEVICES,
+        };
+        arguments.extend(devices.iter().map(|&word| word.to_owned()));
         if boot.counting {
             arguments.extend(COUNTING.map(str::to_owned));
         }

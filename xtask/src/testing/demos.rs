@@ -26,6 +26,8 @@ const DEBUG_CONSOLE: &str = "e9: ";
 const TEXT_PAGE: &str = "vga: ";
 /// In a line about something that does not hold.
 const WRONG: &str = "WRONG";
+/// A line that does not go through the other channels.
+const ONLY_SERIAL: &str = "REP OUTS";
 /// What the last line begins with.
 const END: &str = "end: ";
 
@@ -57,7 +59,7 @@ impl DemoSuite {
         for &index in &wanted {
             let demo = &DEMOS[index];
             let part = part_of(&transcript, demo.name);
-            let outcome = match subjects.bare_demo(index).and_then(|bare| compare(bare, part)) {
+            let outcome = match subjects.bare_demo(index).and_then(|bare| compare(demo, bare, part)) {
                 Ok(()) => Outcome::Passed,
                 Err(error) => Outcome::Failed { reason: format!("{error:#}"), log: part.to_owned() },
             };
@@ -176,13 +178,15 @@ fn part_of<'t>(transcript: &'t str, name: &str) -> &'t str {
 }
 
 /// Whether a guest has printed what the bare machine has.
-fn compare(bare: &str, hosted: &str) -> Result<()> {
+fn compare(demo: &Demo, bare: &str, hosted: &str) -> Result<()> {
     same_lines(SERIAL, bare, hosted)?;
     same_lines(DEBUG_CONSOLE, bare, hosted)?;
     for line in lines(SERIAL, bare) {
         let shown = lines(TEXT_PAGE, hosted).any(|other| other.trim_end() == line);
-        ensure!(shown || line == "REP OUTS", "the text page does not show '{line}'");
+        ensure!(shown || line == ONLY_SERIAL, "the text page does not show '{line}'");
     }
+    let ended = hosted.lines().rev().find_map(|line| line.split_once(": ended: ")).map(|(_, reason)| reason);
+    ensure!(ended.is_some_and(|reason| reason.contains(demo.ended)), "it ended otherwise: {ended:?}");
     Ok(())
 }
 
