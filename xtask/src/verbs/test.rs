@@ -113,7 +113,6 @@ fn suites(arguments: &Arguments, machines: &[String]) -> Result<Vec<Box<dyn Suit
         } else {
             suites.push(Box::new(LinuxBoot::hosted(name, Distribution::Cloud)));
             suites.push(Box::new(GuestTestSuite::hosted(name)));
-            suites.push(Box::new(DemoSuite::hosted(name)));
         }
     }
     if !arguments.reference {
@@ -136,6 +135,9 @@ const FURTHER_MODELS: [&str; 2] = ["bochs-vmx:corei7_haswell_4770", "bochs-vmx:c
 /// What `--full` adds.
 fn long_suites(machines: &[String]) -> Vec<Box<dyn Suite>> {
     let mut suites: Vec<Box<dyn Suite>> = Vec::new();
+    for name in machines {
+        suites.push(Box::new(DemoSuite::hosted(name)));
+    }
     for name in FURTHER_MODELS.into_iter().filter(|_| machines.iter().any(|machine| machine == "bochs-vmx")) {
         suites.push(Box::new(LinuxBoot::hosted(name, Distribution::Cloud)));
         suites.push(Box::new(GuestTestSuite::hosted(name)));
