@@ -11,7 +11,8 @@ pub fn check(guest: &Guest<'_>) -> Result<(), PlanError> {
     for copy in &plan.copies {
         let len = match &copy.source {
             Source::Kernel(part) => guest.kernel[part.clone()].len() as u64,
-            Source::Initrd => guest.initrd_len.expect("there is an initrd"),
+            Source::Initrd => guest.initrd.expect("there is an initrd").len,
+            Source::Module(number) => guest.modules[*number].len,
             Source::Bytes(bytes) => bytes.len() as u64,
         };
         let end = copy.to.0.checked_add(len).expect("an address");

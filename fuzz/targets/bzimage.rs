@@ -5,7 +5,7 @@
 use fuzz::start;
 use guestboot::linux::header::{SETUP_HEADER, SetupHeader};
 use guestboot::memory_map::MemoryMap;
-use guestboot::plan::Guest;
+use guestboot::plan::{Guest, GuestModule};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use zerocopy::FromZeros;
@@ -32,7 +32,8 @@ fuzz_target!(|input: Input| {
         map: &map,
         cpus: u32::from(input.cpus).max(1),
         kernel: &kernel,
-        initrd_len: input.initrd.map(u64::from),
+        initrd: input.initrd.map(|len| GuestModule { len: len.into(), cmdline: "" }),
+        modules: &[],
         cmdline: &cmdline,
     };
     // Whether it can be started is not the question.

@@ -31,6 +31,15 @@ impl<'a> Files<'a> {
         Self { boot, modules: Modules::new(cmdlines) }
     }
 
+    /// What the modules of one virtual machine hold.
+    fn of(&self, modules: &VmModules) -> vm::Files<'static> {
+        vm::Files {
+            kernel: self.data(modules.kernel),
+            initrd: modules.initrd.map(|index| self.data(index)),
+            modules: modules.modules.iter().map(|index| self.data(*index)).collect(),
+        }
+    }
+
     fn data(&self, index: usize) -> &'static [u8] {
         bytes(self.boot.modules()[index].data)
     }
@@ -53,8 +62,7 @@ pub fn run_all<B: Backend>(boot: &BootInfo) -> OnExit {
     let stack = Stack::new(this_cpu());
     println!("own memory {} KiB, {} MiB free", mem::own() >> 10, mem::available() >> 20);
     for (vm, modules) in &machines {
-        let initrd = modules.initrd.map(|index| files.data(index));
-        run_one::<B>(vm, files.data(modules.kernel), initrd, &stack);
+        run_one::<B>(vm, &files.of(modules), &stack);
     }
     config.on_exit
 }
@@ -96,7 +104,7 @@ fn without_file(files: &Files<'_>) -> (Config, Vec<(VmConfig, VmModules)>) {
     let memory = mem::available().saturating_sub(RESERVE).min(DEFAULT_MEMORY) & !(LARGE_PAGE - 1);
     match config::without_file(&files.modules, memory) {
         Ok((config, modules)) => {
-            let machines = config.vms.iter().map(|vm| (vm.clone(), modules)).collect();
+            let machines = config.vms.iter().map(|vm| (vm.clone(), modules.clone())).collect();
             (config, machines)
         }
         Err(error) => {
@@ -107,10 +115,10 @@ fn without_file(files: &Files<'_>) -> (Config, Vec<(VmConfig, VmModules)>) {
 }
 
 /// Runs one virtual machine until it ends for good.
-fn run_one<B: Backend>(config: &VmConfig, kernel: &[u8], initrd: Option<&[u8]>, stack: &Stack) {
+fn run_one<B: Backend>(config: &VmConfig, files: &vm::Files<'_>, stack: &Stack) {
     let name = &config.name;
     loop {
-        let machine = match vm::build::<B>(config, kernel, initrd) {
+        let machine = match vm::build::<B>(config, files) {
             Ok(machine) => machine,
             Err(error) => return println!("vm {name}: not started: {error}"),
         };

@@ -4,7 +4,7 @@ use crate::image::Image;
 use crate::machine::{Content, Module, Payload, Protocol};
 use crate::setup::Distribution;
 use crate::{initramfs, machine};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use guestboot::modules::CONFIG_NAME;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -28,12 +28,35 @@ pub struct Guest {
     pub kernel: PathBuf,
     /// Its initrd.
     pub initrd: Option<PathBuf>,
+    /// Its modules, for kernels that are not Linux.
+    pub modules: Vec<GuestModule>,
     /// Its command line.
     pub cmdline: String,
     /// Its memory in MiB.
     pub memory: u64,
     /// Further lines of its configuration.
     pub settings: &'static str,
+}
+
+/// A file that the guest's kernel gets with a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestModule {
+    /// The file.
+    pub file: PathBuf,
+    /// What follows its name.
+    pub arguments: String,
+}
+
+impl GuestModule {
+    /// Its name among the modules.
+    pub fn name(&self) -> &str {
+        self.file.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
+    /// Its command line.
+    pub fn line(&self) -> String {
+        format!("{} {}", self.name(), self.arguments).trim_end().to_owned()
+    }
 }
 
 impl Guest {
@@ -52,6 +75,7 @@ impl Guest {
         Self {
             kernel: kernel.to_owned(),
             initrd: None,
+            modules: Vec::new(),
             cmdline: CMDLINE.to_owned(),
             memory: MEMORY,
             settings: "",
@@ -65,7 +89,23 @@ impl Guest {
             module(KERNEL_NAME, Content::File(self.kernel.clone())),
         ];
         modules.extend(self.initrd.clone().map(|initrd| module(INITRD_NAME, Content::File(initrd))));
+        for further in &self.modules {
+            modules.push(module(further.name(), Content::File(further.file.clone())));
+        }
         hypervisor(image, modules)
+    }
+
+    /// Modules are told apart by name.
+    pub fn check_module_names(&self) -> Result<()> {
+        let mut names = vec![CONFIG_NAME, KERNEL_NAME, INITRD_NAME];
+        for name in self.modules.iter().map(GuestModule::name) {
+            ensure!(
+                !names.contains(&name),
+                "another module is called {name} already: give the file another name"
+            );
+            names.push(name);
+        }
+        Ok(())
     }
 
     /// On the machine itself.
@@ -91,6 +131,8 @@ impl Guest {
             let _ = key("initrd", INITRD_NAME);
         }
         let _ = key("cmdline", &self.cmdline);
+        let lines: Vec<_> = self.modules.iter().map(|module| quoted(&module.line())).collect();
+        let _ = writeln!(text, "modules = [{}]", lines.join(", "));
         text
     }
 }
@@ -132,6 +174,7 @@ mod tests {
         let guest = Guest {
             kernel: "k".into(),
             initrd: None,
+            modules: vec![GuestModule { file: "/x/data".into(), arguments: "one \"two\"".to_owned() }],
             cmdline: "a=\"b c\" d=\\ e=\t".to_owned(),
             memory: 64,
             settings: "",
@@ -141,5 +184,15 @@ mod tests {
         assert_eq!(vm["cmdline"].as_str(), Some(guest.cmdline.as_str()));
         assert_eq!(vm["memory"].as_str(), Some("64M"));
         assert!(vm.get("initrd").is_none());
+        assert_eq!(vm["modules"][0].as_str(), Some("data one \"two\""));
+    }
+
+    #[test]
+    fn modules_of_the_same_name_are_refused() {
+        let module = |file: &str| GuestModule { file: file.into(), arguments: String::new() };
+        let with = |modules| Guest { modules, ..Guest::with_kernel(Path::new("k")) };
+        assert!(with(vec![module("a/x"), module("a/y")]).check_module_names().is_ok());
+        assert!(with(vec![module("a/x"), module("b/x")]).check_module_names().is_err());
+        assert!(with(vec![module("a/vmlinuz")]).check_module_names().is_err());
     }
 }

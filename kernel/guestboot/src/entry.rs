@@ -1,19 +1,18 @@
 //! The state in which a virtual CPU executes its first instruction.
 
+use alloc::vec::Vec;
 use x86defs::addr::{Gpa, Gva};
 use x86defs::control::{Cr0, Cr4, Efer, Rflags};
+use x86defs::gpr::Gpr;
 use x86defs::segment::{Attributes, DescriptorTable, Segment};
 
-/// Registers at entry. General registers that are not named are zero; so are FS, GS and LDTR, which are
-/// unusable, and the IDTR.
+/// Registers at entry. What is not named here is as after a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryState {
     /// Instruction pointer.
     pub rip: Gva,
-    /// Stack pointer.
-    pub rsp: Gva,
-    /// RSI.
-    pub rsi: u64,
+    /// The general registers.
+    pub registers: Registers,
     /// Flags.
     pub rflags: Rflags,
     /// CR0.
@@ -26,14 +25,71 @@ pub struct EntryState {
     pub efer: Efer,
     /// Code segment.
     pub cs: Segment,
-    /// Data segments DS and ES.
-    pub ds: Segment,
-    /// Stack segment.
-    pub ss: Segment,
+    /// All five data segments: DS, ES, FS, GS and SS.
+    pub data: Segment,
     /// Task register: busy, as VM entry demands (SDM 3, 27.3.1.2).
     pub tr: Segment,
     /// Global descriptor table.
     pub gdtr: DescriptorTable,
+}
+
+/// General registers, of which few are not zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registers([u64; Gpr::ALL.len()]);
+
+impl Registers {
+    /// These values; zero in the others.
+    pub fn of(values: &[(Gpr, u64)]) -> Self {
+        let mut registers = Self::default();
+        for (register, value) in values {
+            registers.0[*register as usize] = *value;
+        }
+        registers
+    }
+
+    /// One value.
+    pub fn get(&self, register: Gpr) -> u64 {
+        self.0[register as usize]
+    }
+}
+
+/// Selector of the code segment: those of Linux's boot protocol and of GRUB.
+pub const BOOT_CS: u16 = 0x10;
+/// Selector of the data segments.
+pub const BOOT_DS: u16 = 0x18;
+
+/// The GDT behind [`BOOT_CS`] and [`BOOT_DS`], as bytes.
+pub fn boot_gdt(cs: &Segment) -> Vec<u8> {
+    let descriptors = [0, 0, descriptor(cs), descriptor(&data(BOOT_DS))];
+    descriptors.iter().flat_map(|descriptor| descriptor.to_le_bytes()).collect()
+}
+
+/// The GDTR that names a [`boot_gdt`] at this place.
+pub fn boot_gdtr(at: Gpa) -> DescriptorTable {
+    const ENTRIES: u16 = 4;
+    DescriptorTable { base: at.0, limit: ENTRIES * 8 - 1 }
+}
+
+/// Flat 32-bit protected mode without paging: what multiboot, PVH and Linux's 32-bit entry ask for.
+pub fn protected_mode(rip: u64, gdt: Gpa, registers: Registers) -> EntryState {
+    EntryState {
+        rip: Gva(rip),
+        registers,
+        rflags: Rflags::ONE,
+        cr0: Cr0::PE | Cr0::ET,
+        cr3: Gpa(0),
+        cr4: Cr4::empty(),
+        efer: Efer::empty(),
+        cs: code32(BOOT_CS),
+        data: data(BOOT_DS),
+        tr: busy_tss(),
+        gdtr: boot_gdtr(gdt),
+    }
+}
+
+/// A flat 32-bit code segment.
+pub fn code32(selector: u16) -> Segment {
+    Segment { attributes: flat() | Attributes::CODE | Attributes::DEFAULT_BIG, ..data(selector) }
 }
 
 /// A flat 64-bit code segment.
@@ -83,6 +139,12 @@ mod tests {
     fn descriptors_are_those_of_the_manual() {
         assert_eq!(descriptor(&code64(0x10)), 0x00af_9b00_0000_ffff);
         assert_eq!(descriptor(&data(0x18)), 0x00cf_9300_0000_ffff);
+    }
+
+    #[test]
+    fn code_of_32_bits_has_the_default_size_bit() {
+        assert_eq!(descriptor(&code32(BOOT_CS)), 0x00cf_9b00_0000_ffff);
+        assert_eq!(boot_gdt(&code32(BOOT_CS)).len(), usize::from(boot_gdtr(Gpa(0)).limit) + 1);
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! 3 GiB and 1 GiB lower above 4 GiB. So a stretch that begins on a large page keeps large pages usable
 //! everywhere but in the first 2 MiB, at the price of the 96 KiB behind VGA graphics.
 
-use crate::size::{GIB, MIB, Size, TIB};
+use crate::size::{GIB, KIB, MIB, Size, TIB};
 use abi::boot::MemoryKind;
 use arrayvec::ArrayVec;
 use core::fmt;
@@ -149,6 +149,12 @@ impl MemoryMap {
         HIGH_RAM.offset(self.memory - self.low_end().0)
     }
 
+    /// KiB of usable RAM from 0 on and from 1 MiB on, each up to the first hole: what BIOS calls of old told.
+    pub fn legacy_kib(&self) -> (u32, u32) {
+        let kib = |bytes: u64| (bytes / KIB) as u32;
+        (kib(EBDA.0), kib(self.low_end().0 - ROM_END.0))
+    }
+
     /// What is backed by memory, in ascending order.
     pub fn slots(&self) -> ArrayVec<MemorySlot, 5> {
         let identity =
@@ -257,6 +263,12 @@ mod tests {
         let high = MemorySlot { gpa: HIGH_RAM, len: 2 * GIB, kind: SlotKind::Ram, backing: 3 * GIB };
         assert_eq!(slots.last(), Some(&high));
         assert_eq!(MemoryMap::new(3 * GIB).unwrap().slots().len(), 4);
+    }
+
+    #[test]
+    fn old_numbers_end_at_the_first_hole() {
+        assert_eq!(MemoryMap::new(64 * MIB).unwrap().legacy_kib(), (639, 63 * 1024));
+        assert_eq!(MemoryMap::new(8 * GIB).unwrap().legacy_kib(), (639, (3 * 1024 - 1) * 1024));
     }
 
     #[test]

@@ -10,12 +10,13 @@ use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::fmt;
 use devices::rtc::MemorySize;
 use guestboot::config::{UnknownMsrs, VmConfig};
 use guestboot::entry::EntryState;
 use guestboot::memory_map::{BadMemorySize, HIGH_RAM, MemoryMap, SlotKind};
-use guestboot::plan::{self, PlanError, Source, StartPlan};
+use guestboot::plan::{self, GuestModule, PlanError, Source, StartPlan};
 use ram::{Ram, TooMuch};
 use spin::Mutex;
 use tables::{HostTables, SharedTables, TEXT_PAGE_PROTECTED, TextPageProtection};
@@ -82,23 +83,40 @@ pub struct Machine<B: Backend> {
     nested: SharedTables<B::Format>,
 }
 
-/// Builds a virtual machine.
-pub fn build<B: Backend>(
-    config: &VmConfig,
-    kernel: &[u8],
-    initrd: Option<&[u8]>,
-) -> Result<Machine<B>, BuildError> {
-    let map = MemoryMap::new(config.memory).map_err(BuildError::MemorySize)?;
-    let guest = plan::Guest {
-        map: &map,
+/// The content of the files that a virtual machine starts from.
+pub struct Files<'a> {
+    /// The kernel.
+    pub kernel: &'a [u8],
+    /// The initial RAM disk.
+    pub initrd: Option<&'a [u8]>,
+    /// The modules, in the order of the configuration.
+    pub modules: Vec<&'a [u8]>,
+}
+
+/// Lays a virtual machine's memory out.
+fn plan(config: &VmConfig, map: &MemoryMap, files: &Files<'_>) -> Result<StartPlan, PlanError> {
+    fn module<'a>(bytes: &[u8], cmdline: &'a str) -> GuestModule<'a> {
+        GuestModule { len: bytes.len() as u64, cmdline }
+    }
+    let lines = config.modules.iter().map(|line| line.cmdline.as_str());
+    let modules: Vec<_> = files.modules.iter().zip(lines).map(|(bytes, line)| module(bytes, line)).collect();
+    let initrd_name = config.initrd.as_ref().map_or("", |initrd| initrd.name.as_str());
+    plan::start_plan(&plan::Guest {
+        map,
         cpus: config.cpus,
-        kernel,
-        initrd_len: initrd.map(|bytes| bytes.len() as u64),
+        kernel: files.kernel,
+        initrd: files.initrd.map(|bytes| module(bytes, initrd_name)),
+        modules: &modules,
         cmdline: &config.cmdline,
-    };
-    let plan = plan::start_plan(&guest).map_err(BuildError::Plan)?;
+    })
+}
+
+/// Builds a virtual machine.
+pub fn build<B: Backend>(config: &VmConfig, files: &Files<'_>) -> Result<Machine<B>, BuildError> {
+    let map = MemoryMap::new(config.memory).map_err(BuildError::MemorySize)?;
+    let plan = plan(config, &map, files).map_err(BuildError::Plan)?;
     let ram = Ram::new(&map).map_err(BuildError::Memory)?;
-    copy_in(&ram, &plan, kernel, initrd.unwrap_or(&[]));
+    copy_in(&ram, &plan, files);
     let nested = map_nested::<B>(&ram)?;
     let nested_root = nested.root();
     let nested = Arc::new(Mutex::new(nested));
@@ -150,11 +168,12 @@ fn host_cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     CpuidResult { eax: r.eax, ebx: r.ebx, ecx: r.ecx, edx: r.edx }
 }
 
-fn copy_in(ram: &Ram, plan: &StartPlan, kernel: &[u8], initrd: &[u8]) {
+fn copy_in(ram: &Ram, plan: &StartPlan, files: &Files<'_>) {
     for copy in &plan.copies {
         let bytes = match &copy.source {
-            Source::Kernel(range) => &kernel[range.clone()],
-            Source::Initrd => initrd,
+            Source::Kernel(range) => &files.kernel[range.clone()],
+            Source::Initrd => files.initrd.unwrap_or(&[]),
+            Source::Module(number) => files.modules[*number],
             Source::Bytes(bytes) => bytes,
         };
         ram.load(copy.to, bytes).expect("a start plan stays within the memory map");
@@ -209,13 +228,14 @@ fn start_state(hw: &mut impl vmm::Vcpu, entry: &EntryState, signature: u32) {
     hw.set_efer(entry.efer);
     hw.set_cr0(entry.cr0);
     hw.set_segment(SegmentName::Cs, entry.cs);
-    hw.set_segment(SegmentName::Ds, entry.ds);
-    hw.set_segment(SegmentName::Es, entry.ds);
-    hw.set_segment(SegmentName::Ss, entry.ss);
+    for name in [SegmentName::Ds, SegmentName::Es, SegmentName::Fs, SegmentName::Gs, SegmentName::Ss] {
+        hw.set_segment(name, entry.data);
+    }
     hw.set_segment(SegmentName::Tr, entry.tr);
     hw.set_gdtr(entry.gdtr);
-    hw.set_gpr(Gpr::Rsi, entry.rsi);
-    hw.set_gpr(Gpr::Rsp, entry.rsp.0);
+    for register in Gpr::ALL {
+        hw.set_gpr(register, entry.registers.get(register));
+    }
     hw.set_rip(entry.rip.0);
     hw.set_rflags(entry.rflags);
     cpu::reset_extended_state();

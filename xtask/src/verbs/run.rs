@@ -1,6 +1,6 @@
 //! `cargo xtask run`: a machine in the terminal.
 
-use crate::guest::{self, Guest};
+use crate::guest::{self, Guest, GuestModule};
 use crate::machine::{self, Boot, Content, Ending, Limits, Module};
 use crate::setup::{self, Distribution};
 use crate::{files, image, initramfs, terminal};
@@ -23,6 +23,7 @@ Examples:
   cargo xtask run                                 Debian's kernel and a busybox shell
   cargo xtask run --machine bochs-vmx             the same on an emulated Intel CPU
   cargo xtask run --kernel bzImage --initrd i.gz --cmdline 'console=ttyS0 debug'
+  cargo xtask run --kernel my-kernel.elf --module 'data.bin first' --cmdline verbose
   cargo xtask run --config my/gossamer.toml       modules are looked for beside the file
   echo 'uname -a; poweroff -f' | cargo xtask run  without a terminal")]
 pub struct Arguments {
@@ -30,14 +31,17 @@ pub struct Arguments {
     #[arg(long, short, value_name = "MACHINE")]
     machine: Option<String>,
     /// A configuration of the hypervisor; the modules that it names are looked for beside it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "initrd", "cmdline", "reference"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "initrd", "modules", "cmdline", "reference"])]
     config: Option<PathBuf>,
-    /// A kernel in bzImage format [default: Debian's kernel for virtual machines]
+    /// A kernel: Linux bzImage, multiboot 1, multiboot 2 or PVH [default: Debian's kernel for virtual machines]
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
     /// Its initial RAM disk [default: a busybox shell, with the default kernel]
     #[arg(long, value_name = "FILE")]
     initrd: Option<PathBuf>,
+    /// A module for a kernel that is not Linux, with its arguments; may be given several times
+    #[arg(long = "module", value_name = "FILE ARGUMENTS", value_parser = guest_module, conflicts_with = "reference")]
+    modules: Vec<GuestModule>,
     /// Its command line
     #[arg(long, value_name = "WORDS", default_value = guest::CMDLINE)]
     cmdline: String,
@@ -103,7 +107,10 @@ fn linux(arguments: &Arguments) -> Result<Guest> {
     if let Some(initrd) = &arguments.initrd {
         guest.initrd = Some(initrd.clone());
     }
-    for file in [Some(&guest.kernel), guest.initrd.as_ref()].into_iter().flatten() {
+    guest.modules.clone_from(&arguments.modules);
+    guest.check_module_names()?;
+    let modules = guest.modules.iter().map(|module| &module.file);
+    for file in [Some(&guest.kernel), guest.initrd.as_ref()].into_iter().flatten().chain(modules) {
         ensure!(file.is_file(), "there is no file {}", file.display());
     }
     guest.cmdline.clone_from(&arguments.cmdline);
@@ -127,15 +134,24 @@ fn configured_modules(config: &Path) -> Result<Vec<Module>> {
     );
     let mut modules = vec![guest::module(CONFIG_NAME, Content::Bytes(text))];
     for vm in &parsed.config.vms {
-        for module in [Some(&vm.kernel), vm.initrd.as_ref()].into_iter().flatten() {
-            let (name, file) = (&module.name, folder.join(&module.name));
+        for name in vm.module_names() {
+            let file = folder.join(name);
             ensure!(file.is_file(), "vm {}: there is no file {}", vm.name, file.display());
-            if modules.iter().all(|other| other.name != *name) {
+            if modules.iter().all(|other| other.name != name) {
                 modules.push(guest::module(name, Content::File(file)));
             }
         }
     }
     Ok(modules)
+}
+
+/// Splits a module into its file and its arguments.
+fn guest_module(text: &str) -> Result<GuestModule, String> {
+    let (file, arguments) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
+    match Path::new(file).file_name().and_then(|name| name.to_str()) {
+        Some(_) => Ok(GuestModule { file: file.into(), arguments: arguments.trim().to_owned() }),
+        None => Err("expected a file and then its arguments".to_owned()),
+    }
 }
 
 /// Reads a size into MiB.
@@ -152,6 +168,14 @@ fn mebibytes(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modules_are_a_file_and_arguments() {
+        let module = guest_module(" a/data.bin  one two ").expect("valid");
+        assert_eq!((module.name(), module.line().as_str()), ("data.bin", "data.bin one two"));
+        assert_eq!(guest_module("data.bin").expect("valid").line(), "data.bin");
+        assert!(guest_module("").is_err() && guest_module("..").is_err());
+    }
 
     #[test]
     fn sizes() {

@@ -48,6 +48,15 @@ pub fn tables(cpus: u32) -> Vec<Copy> {
     copies
 }
 
+/// The bytes at [`RSDP`], for boot protocols that hand out a copy.
+pub fn root_pointer(cpus: u32) -> Vec<u8> {
+    let bytes = |copy: Copy| match copy.source {
+        Source::Bytes(bytes) if copy.to == RSDP => Some(bytes),
+        _ => None,
+    };
+    tables(cpus).into_iter().find_map(bytes).expect("the tables have a root pointer")
+}
+
 /// A table with the standard header (ACPI 6.5, 5.2.6), its length and checksum filled in.
 fn table(signature: [u8; 4], revision: u8, body: &[u8]) -> Vec<u8> {
     const HEADER: u32 = 36;

@@ -107,6 +107,8 @@ pub struct VmConfig {
     pub kernel: ModuleName,
     /// Module that holds the initial RAM disk.
     pub initrd: Option<ModuleName>,
+    /// Further files that the kernel gets.
+    pub modules: Vec<ModuleLine>,
     /// The kernel's command line.
     pub cmdline: String,
     /// MSRs that we do not know.
@@ -131,16 +133,33 @@ pub struct ModuleName {
     position: Position,
 }
 
+/// A module that a guest gets with a command line: the name of a boot module, then arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModuleLine {
+    /// The boot module.
+    pub module: ModuleName,
+    /// The whole text, name included.
+    pub cmdline: String,
+}
+
 /// The modules of one virtual machine, by number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmModules {
     /// The kernel.
     pub kernel: usize,
     /// The initial RAM disk.
     pub initrd: Option<usize>,
+    /// The further files.
+    pub modules: Vec<usize>,
 }
 
 impl VmConfig {
+    /// The boot modules that this virtual machine names.
+    pub fn module_names(&self) -> impl Iterator<Item = &str> {
+        let further = self.modules.iter().map(|line| &line.module);
+        core::iter::once(&self.kernel).chain(&self.initrd).chain(further).map(|module| module.name.as_str())
+    }
+
     /// Looks up the modules that this virtual machine names. `file` is the configuration's name.
     pub fn modules(&self, file: &str, modules: &Modules<'_>) -> Result<VmModules, Box<ConfigError>> {
         let find = |key: &str, wanted: &ModuleName| {
@@ -156,7 +175,8 @@ impl VmConfig {
         };
         let kernel = find("kernel", &self.kernel)?;
         let initrd = self.initrd.as_ref().map(|initrd| find("initrd", initrd)).transpose()?;
-        Ok(VmModules { kernel, initrd })
+        let further = self.modules.iter().map(|line| find("modules", &line.module));
+        Ok(VmModules { kernel, initrd, modules: further.collect::<Result<_, _>>()? })
     }
 }
 
@@ -249,6 +269,7 @@ pub fn without_file(modules: &Modules<'_>, memory: u64) -> Result<(Config, VmMod
         memory: memory_map::check_size(whole_pages).map_err(DefaultError::Memory)?,
         kernel: module(kernel.path),
         initrd: initrd.map(|initrd| module(initrd.path)),
+        modules: Vec::new(),
         cmdline: kernel.args.into(),
         unknown_msrs: UnknownMsrs::default(),
         on_reset: Restart::AFTER_RESET,
@@ -258,5 +279,5 @@ pub fn without_file(modules: &Modules<'_>, memory: u64) -> Result<(Config, VmMod
         profile: false,
     };
     let config = Config { vms: alloc::vec![vm], ..Config::default() };
-    Ok((config, VmModules { kernel: 0, initrd: initrd.map(|_| 1) }))
+    Ok((config, VmModules { kernel: 0, initrd: initrd.map(|_| 1), modules: Vec::new() }))
 }

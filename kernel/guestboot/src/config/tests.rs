@@ -1,7 +1,7 @@
 use super::*;
 use crate::size::{GIB, MIB, TIB};
 use std::string::ToString;
-use std::vec;
+use std::{format, vec};
 
 const FILE: &str = "gossamer.toml";
 
@@ -234,7 +234,7 @@ fn unknown_keys_list_the_known_ones() {
     assert_eq!(
         vm_error("cpu = 1"),
         "gossamer.toml:2:1: vm \"web\": cpu: unknown key, expected one of name, cpus, memory, kernel, initrd, \
-         cmdline, unknown_msrs, on_reset, on_triple_fault, compat, debug_exit, profile"
+         modules, cmdline, unknown_msrs, on_reset, on_triple_fault, compat, debug_exit, profile"
     );
 }
 
@@ -367,7 +367,7 @@ fn modules_are_found_by_the_names_in_the_file() {
     let text = std::format!("[[vm]]\n{GOOD}\ninitrd = \"initrd.img\"\n");
     let vm = good(&text).vms.remove(0);
     let all = Modules::new(["/gossamer.toml", "/boot/vmlinuz", "/boot/initrd.img x"]);
-    assert_eq!(vm.modules(FILE, &all), Ok(VmModules { kernel: 1, initrd: Some(2) }));
+    assert_eq!(vm.modules(FILE, &all), Ok(VmModules { kernel: 1, initrd: Some(2), modules: vec![] }));
     let some = Modules::new(["/gossamer.toml", "/boot/vmlinuz"]);
     assert_eq!(
         vm.modules(FILE, &some).unwrap_err().to_string(),
@@ -380,14 +380,14 @@ fn modules_are_found_by_the_names_in_the_file() {
 fn without_a_file_the_first_modules_count() {
     let modules = Modules::new(["/vmlinuz console=ttyS0 quiet", "/initrd.img ignored"]);
     let (config, files) = without_file(&modules, 100 * MIB + 1).unwrap();
-    assert_eq!(files, VmModules { kernel: 0, initrd: Some(1) });
+    assert_eq!(files, VmModules { kernel: 0, initrd: Some(1), modules: vec![] });
     let vm = &config.vms[0];
     assert_eq!((vm.cmdline.as_str(), vm.memory, vm.cpus), ("console=ttyS0 quiet", 100 * MIB, 1));
     assert_eq!(vm.modules(FILE, &modules), Ok(files));
     assert_eq!((config.consoles, config.on_exit), (vec![Console::COM1], OnExit::Poweroff));
 
     let (config, files) = without_file(&Modules::new(["k"]), 4 * TIB).unwrap();
-    assert_eq!(files, VmModules { kernel: 0, initrd: None });
+    assert_eq!(files, VmModules { kernel: 0, initrd: None, modules: vec![] });
     assert_eq!(config.vms[0].memory, TIB);
 }
 
@@ -402,4 +402,39 @@ fn without_anything_to_start_there_is_an_explanation() {
         without_file(&Modules::new(["k"]), MIB).unwrap_err().to_string(),
         "memory for the virtual machine: expected at least 4M, found 1M"
     );
+}
+
+#[test]
+fn modules_are_names_with_arguments() {
+    let text = format!(
+        "[[vm]]\n{GOOD}\ninitrd = \"initrd.img\"\nmodules = [\"data.bin  one two\", \"initrd.img\"]\n"
+    );
+    let vm = &parse(FILE, text.as_bytes()).config.vms[0];
+    let lines: Vec<_> = vm.modules.iter().map(|line| line.cmdline.as_str()).collect();
+    assert_eq!(lines, ["data.bin  one two", "initrd.img"]);
+    assert_eq!(vm.module_names().collect::<Vec<_>>(), ["vmlinuz", "initrd.img", "data.bin", "initrd.img"]);
+
+    let all = Modules::new(["gossamer.toml", "/x/vmlinuz", "initrd.img", "data.bin"]);
+    let found = vm.modules(FILE, &all).unwrap();
+    assert_eq!(found, VmModules { kernel: 1, initrd: Some(2), modules: vec![3, 2] });
+    let missing = vm.modules(FILE, &Modules::new(["vmlinuz", "initrd.img"])).unwrap_err().to_string();
+    assert!(missing.contains("modules: no boot module is named \"data.bin\""), "{missing}");
+}
+
+#[test]
+fn wrong_modules_are_named() {
+    assert_eq!(
+        vm_error("modules = \"data.bin\""),
+        "gossamer.toml:2:11: vm \"web\": modules: expected a list of texts, each the name of a boot module and then \
+         its arguments, found \"data.bin\""
+    );
+    for wrong in ["1", "\"\"", "\"  \"", "[]", "\"a\\u0000\""] {
+        assert_eq!(
+            vm_error(&format!("modules = [\"ok\", {wrong}]")),
+            format!(
+                "gossamer.toml:2:18: vm \"web\": modules: expected the name of a boot module and then its arguments, \
+                 found {wrong}"
+            )
+        );
+    }
 }

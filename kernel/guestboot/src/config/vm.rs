@@ -2,11 +2,12 @@
 
 use super::error::{Position, Problem, VmLabel};
 use super::table::{Entry, Table, port, unsigned};
-use super::{Compat, ModuleName, Restart, UnknownMsrs, VmConfig};
+use super::{Compat, ModuleLine, ModuleName, Restart, UnknownMsrs, VmConfig};
 use crate::platform::{self, DEBUG_EXIT_PORTS, PortRange};
 use crate::{memory_map, size};
 use alloc::string::String;
 use alloc::vec::Vec;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 const KEYS: &[&str] = &[
@@ -15,6 +16,7 @@ const KEYS: &[&str] = &[
     "memory",
     "kernel",
     "initrd",
+    "modules",
     "cmdline",
     "unknown_msrs",
     "on_reset",
@@ -27,6 +29,8 @@ const NAME: &str = "1 to 32 letters, digits, \"-\", \"_\" or \".\"";
 const CPUS: &str = "1 (more virtual CPUs are not supported yet)";
 const MEMORY: &str = "a size such as \"512M\"";
 const MODULE: &str = "the name of a boot module such as \"vmlinuz\"";
+const MODULES: &str = "a list of texts, each the name of a boot module and then its arguments";
+const MODULE_LINE: &str = "the name of a boot module and then its arguments";
 const CMDLINE: &str = "a string without NUL characters";
 const UNKNOWN_MSRS: &str = "\"fault\" or \"ignore\"";
 const COMPAT: &str = "\"none\" or \"qemu\"";
@@ -56,6 +60,7 @@ pub(super) fn vm(table: &mut Table<'_>, names: &mut Names) -> Option<VmConfig> {
     let memory = table.required("memory", MEMORY, memory);
     let kernel = table.required("kernel", MODULE, module);
     let initrd = table.optional("initrd", None, |entry| module(entry).map(Some));
+    let modules = table.optional("modules", Vec::new(), modules);
     let cmdline = table.optional("cmdline", String::new(), cmdline);
     let unknown_msrs =
         table.optional("unknown_msrs", UnknownMsrs::default(), |entry| entry.word(&msrs, UNKNOWN_MSRS));
@@ -73,6 +78,7 @@ pub(super) fn vm(table: &mut Table<'_>, names: &mut Names) -> Option<VmConfig> {
         memory: memory?,
         kernel: kernel?,
         initrd: initrd?,
+        modules: modules?,
         cmdline: cmdline?,
         unknown_msrs: unknown_msrs?,
         on_reset: on_reset?,
@@ -125,6 +131,22 @@ fn module(entry: &Entry<'_, '_>) -> Option<ModuleName> {
         }
         _ => entry.unexpected(MODULE),
     }
+}
+
+fn modules(entry: &Entry<'_, '_>) -> Option<Vec<ModuleLine>> {
+    let Some(elements) = entry.value.as_array() else {
+        return entry.unexpected(MODULES);
+    };
+    let line = |element: &Spanned<DeValue<'_>>| {
+        let text = element.get_ref().as_str().filter(|text| !text.contains('\0'));
+        let Some((text, name)) = text.and_then(|text| Some((text, text.split_whitespace().next()?))) else {
+            let found = entry.excerpt(element.span());
+            return entry.error_at(element.span(), Problem::Unexpected { expected: MODULE_LINE, found });
+        };
+        let module = ModuleName { name: name.into(), position: entry.position(element.span()) };
+        Some(ModuleLine { module, cmdline: text.trim().into() })
+    };
+    elements.iter().map(line).collect()
 }
 
 fn cmdline(entry: &Entry<'_, '_>) -> Option<String> {

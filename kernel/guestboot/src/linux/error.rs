@@ -14,13 +14,13 @@ pub enum LinuxError {
         /// Bytes that are there.
         have: u64,
     },
-    /// The boot protocol is older than 2.12.
+    /// The boot protocol is older than 2.02.
     TooOld {
         /// Its version, major number in the high byte.
         version: u16,
     },
-    /// Not a 64-bit kernel.
-    No64BitEntry,
+    /// A zImage, which lies below 640 KiB.
+    NotHigh,
     /// A field of the setup header makes no sense.
     BadField {
         /// Its name in the boot protocol.
@@ -64,12 +64,12 @@ impl fmt::Display for LinuxError {
             }
             Self::TooOld { version } => write!(
                 f,
-                "the Linux kernel speaks boot protocol {}.{:02}: expected 2.12 (Linux 3.8) or later",
+                "the Linux kernel speaks boot protocol {}.{:02}: expected 2.02 (Linux 2.4) or later",
                 version >> 8,
                 version & 0xff
             ),
-            Self::No64BitEntry => {
-                f.write_str("the Linux kernel has no 64-bit entry point: expected a 64-bit kernel")
+            Self::NotHigh => {
+                f.write_str("the Linux kernel is a zImage: expected a bzImage, which is loaded above 1 MiB")
             }
             Self::BadField { field, value } => {
                 write!(f, "the Linux kernel's header is damaged: {field} is {value:#x}")

@@ -4,7 +4,7 @@ use super::error::LinuxError;
 use core::ops::Range;
 use x86defs::addr::PAGE_SIZE;
 use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Offset of the setup header in the file and in [`super::boot_params::BootParams`].
 pub const SETUP_HEADER: usize = 0x1f1;
@@ -14,8 +14,30 @@ const MAGIC_OFFSET: usize = 0x202;
 const MAGIC: [u8; 4] = *b"HdrS";
 /// `boot_flag`: the signature of a boot sector.
 const BOOT_FLAG: u16 = 0xaa55;
-/// First protocol version with a 64-bit entry point.
-const VERSION_2_12: u16 = 0x020c;
+/// First protocol version with a command line anywhere in memory.
+const VERSION_2_02: u16 = 0x0202;
+/// First protocol version whose `syssize` counts all of a bzImage.
+const VERSION_2_04: u16 = 0x0204;
+/// Fields of later protocol versions: the version, where the last one ends in the file.
+const LATER_FIELDS: [(u16, usize); 7] = [
+    (0x0203, 0x230),
+    (0x0205, 0x235),
+    (0x0206, 0x23c),
+    (0x0207, 0x248),
+    (0x0208, 0x250),
+    (0x0209, 0x258),
+    (0x020a, 0x264),
+];
+/// Where the fields of version 2.02 end.
+const FIRST_FIELDS: usize = 0x22c;
+/// `loadflags`: the protected-mode kernel is loaded at 1 MiB, not at 64 KiB.
+const LOADED_HIGH: u8 = 1 << 0;
+/// `initrd_addr_max` before version 2.03.
+const INITRD_ADDR_MAX: u32 = 0x37ff_ffff;
+/// `cmdline_size` before version 2.06.
+const CMDLINE_SIZE: u32 = 255;
+/// Before version 2.10 a kernel does not say how much memory it needs: several times its compressed size.
+const UNPACKED: u64 = 4;
 /// `xloadflags`: 64-bit entry point at offset 0x200.
 const XLF_KERNEL_64: u16 = 1 << 0;
 /// `setup_sects` where the field is 0.
@@ -72,10 +94,41 @@ pub struct SetupHeader {
     pub handover_offset: U32,
 }
 
+impl SetupHeader {
+    /// Fills in what the fields that this protocol version does not have yet would say.
+    fn set_defaults(&mut self) {
+        let [since_2_03, since_2_06, since_2_10, since_2_12] =
+            [0x0203, 0x0206, 0x020a, 0x020c].map(|version| self.version.get() >= version);
+        if !since_2_03 {
+            self.initrd_addr_max = INITRD_ADDR_MAX.into();
+        }
+        if !since_2_06 {
+            self.cmdline_size = CMDLINE_SIZE.into();
+        }
+        if !since_2_10 {
+            self.pref_address = LOWEST.into();
+            self.init_size = U32::ZERO;
+            self.relocatable_kernel = 0;
+        }
+        if !since_2_12 {
+            self.xloadflags = U16::ZERO;
+        }
+    }
+}
+
 /// Whether a file is a Linux kernel at all.
 pub fn has_magic(file: &[u8]) -> bool {
     let at = |offset: usize, bytes: &[u8]| file.get(offset..offset + bytes.len()) == Some(bytes);
     at(MAGIC_OFFSET, &MAGIC) && at(MAGIC_OFFSET - 4, &BOOT_FLAG.to_le_bytes())
+}
+
+/// How a kernel is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// In 64-bit mode.
+    Long,
+    /// In 32-bit protected mode.
+    Protected,
 }
 
 /// A setup header whose numbers have been checked against each other and against the file.
@@ -92,20 +145,23 @@ impl<'a> Header<'a> {
     pub fn parse(file: &'a [u8]) -> Result<Self, LinuxError> {
         let have = file.len() as u64;
         let truncated = |need: usize| LinuxError::Truncated { need: need as u64, have };
-        let end = SETUP_HEADER + size_of::<SetupHeader>();
-        let fields = file.get(SETUP_HEADER..).and_then(|rest| SetupHeader::read_from_prefix(rest).ok());
-        let (fields, _) = fields.ok_or(truncated(end))?;
-        if fields.version.get() < VERSION_2_12 {
-            return Err(LinuxError::TooOld { version: fields.version.get() });
+        let first = file.get(..FIRST_FIELDS).ok_or(truncated(FIRST_FIELDS))?;
+        let header_end = MAGIC_OFFSET + usize::from(first[MAGIC_OFFSET - 1]);
+        let bytes = file.get(SETUP_HEADER..header_end.max(FIRST_FIELDS)).ok_or(truncated(header_end))?;
+        let mut fields = SetupHeader::new_zeroed();
+        let known = bytes.len().min(size_of::<SetupHeader>());
+        fields.as_mut_bytes()[..known].copy_from_slice(&bytes[..known]);
+        let version = fields.version.get();
+        if version < VERSION_2_02 {
+            return Err(LinuxError::TooOld { version });
         }
-        if fields.xloadflags.get() & XLF_KERNEL_64 == 0 {
-            return Err(LinuxError::No64BitEntry);
-        }
-        let header_end = MAGIC_OFFSET + usize::from(fields.jump[1]);
-        if header_end < end {
+        if header_end < end_of_fields(version) {
             return Err(LinuxError::BadField { field: "jump", value: fields.jump[1].into() });
         }
-        let bytes = file.get(SETUP_HEADER..header_end).ok_or(truncated(header_end))?;
+        if fields.loadflags & LOADED_HIGH == 0 {
+            return Err(LinuxError::NotHigh);
+        }
+        fields.set_defaults();
         check_alignment(&fields)?;
         Ok(Self { bytes, payload: payload(&fields, have)?, fields })
     }
@@ -113,6 +169,14 @@ impl<'a> Header<'a> {
     /// The header's bytes, from [`SETUP_HEADER`] on.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// How the kernel is entered: in 64-bit mode if it can be.
+    pub fn entry(&self) -> Entry {
+        match self.fields.xloadflags.get() & XLF_KERNEL_64 {
+            0 => Entry::Protected,
+            _ => Entry::Long,
+        }
     }
 
     /// Where the protected-mode kernel lies in the file.
@@ -139,7 +203,10 @@ impl<'a> Header<'a> {
 
     /// Memory that the kernel needs from its load address on before it has looked at the memory map.
     pub fn init_size(&self) -> u64 {
-        u64::from(self.fields.init_size.get()).max(self.payload.len() as u64)
+        match self.fields.init_size.get() {
+            0 => self.payload.len() as u64 * UNPACKED,
+            size => u64::from(size).max(self.payload.len() as u64),
+        }
     }
 
     /// Longest command line without its terminator.
@@ -162,17 +229,27 @@ fn check_alignment(fields: &SetupHeader) -> Result<(), LinuxError> {
     Ok(())
 }
 
-/// The protected-mode kernel follows the setup sectors; signatures may follow it.
+/// Where the fields of a protocol version end in the file.
+fn end_of_fields(version: u16) -> usize {
+    let present = LATER_FIELDS.iter().rev().find(|(since, _)| version >= *since);
+    present.map_or(FIRST_FIELDS, |(_, end)| *end)
+}
+
+/// The protected-mode kernel follows the setup sectors; signatures may follow it. The last paragraph need not be
+/// whole.
 fn payload(fields: &SetupHeader, have: u64) -> Result<Range<usize>, LinuxError> {
     let sectors = if fields.setup_sects == 0 { DEFAULT_SETUP_SECTS } else { fields.setup_sects };
     let start = (u64::from(sectors) + 1) * SECTOR;
-    let len = u64::from(fields.syssize.get()) * PARAGRAPH;
+    let len = match fields.version.get() {
+        ..VERSION_2_04 => have.saturating_sub(start),
+        _ => u64::from(fields.syssize.get()) * PARAGRAPH,
+    };
     if len <= super::ENTRY64 {
         return Err(LinuxError::BadField { field: "syssize", value: fields.syssize.get().into() });
     }
     let end = start + len;
-    if end > have {
+    if end >= have + PARAGRAPH {
         return Err(LinuxError::Truncated { need: end, have });
     }
-    Ok(start as usize..end as usize)
+    Ok(start as usize..end.min(have) as usize)
 }

@@ -1,4 +1,5 @@
-//! The Linux/x86 boot protocol with its 64-bit entry (Linux, Documentation/arch/x86/boot.rst).
+//! The Linux/x86 boot protocol (Linux, Documentation/arch/x86/boot.rst) with its 64-bit entry, or its 32-bit
+//! entry for kernels without one.
 
 pub mod boot_params;
 mod error;
@@ -11,28 +12,24 @@ mod tests;
 pub use error::LinuxError;
 
 use crate::acpi;
-use crate::entry::{self, EntryState};
+use crate::entry::{self, BOOT_CS, BOOT_DS, EntryState, Registers};
 use crate::plan::{Copy, Guest, Source, StartPlan};
+use crate::stage::terminated;
 use alloc::vec::Vec;
 use boot_params::BootParams;
-use header::Header;
+use header::{Entry, Header};
 use layout::Layout;
 use x86defs::addr::Gva;
 use x86defs::control::{Cr0, Cr4, Efer, Rflags};
-use x86defs::segment::DescriptorTable;
+use x86defs::gpr::Gpr;
 use zerocopy::IntoBytes;
 
 /// Offset of the 64-bit entry point in the protected-mode kernel.
 const ENTRY64: u64 = 0x200;
-/// `__BOOT_CS`.
-const BOOT_CS: u16 = 0x10;
-/// `__BOOT_DS`.
-const BOOT_DS: u16 = 0x18;
-
 /// Lays a Linux kernel out.
 pub fn plan(guest: &Guest<'_>) -> Result<StartPlan, LinuxError> {
     let header = Header::parse(guest.kernel)?;
-    let layout = Layout::new(&header, guest.map, guest.initrd_len, guest.cmdline.len())?;
+    let layout = Layout::new(&header, guest.map, guest.initrd.map(|initrd| initrd.len), guest.cmdline.len())?;
 
     let mut params = BootParams::new(&header);
     params.set_memory(guest.map);
@@ -42,41 +39,47 @@ pub fn plan(guest: &Guest<'_>) -> Result<StartPlan, LinuxError> {
         params.set_initrd(initrd.at, initrd.len);
     }
 
-    let mut cmdline = Vec::from(guest.cmdline);
-    cmdline.push(0);
+    let long = header.entry() == Entry::Long;
+    let cs = if long { entry::code64(BOOT_CS) } else { entry::code32(BOOT_CS) };
     let bytes = |to, bytes: &[u8]| Copy { to, source: Source::Bytes(Vec::from(bytes)) };
     let mut copies = alloc::vec![
         Copy { to: layout.kernel, source: Source::Kernel(header.payload()) },
-        bytes(layout::GDT, gdt().as_bytes()),
+        bytes(layout::GDT, &entry::boot_gdt(&cs)),
         bytes(layout::BOOT_PARAMS, params.as_bytes()),
-        bytes(layout::CMDLINE, &cmdline),
-        bytes(layout::PAGE_TABLES, page_tables::identity(layout::PAGE_TABLES).as_bytes()),
+        bytes(layout::CMDLINE, &terminated(guest.cmdline)),
     ];
+    if long {
+        copies.push(bytes(layout::PAGE_TABLES, page_tables::identity(layout::PAGE_TABLES).as_bytes()));
+    }
     if let Some(initrd) = layout.initrd {
         copies.push(Copy { to: initrd.at, source: Source::Initrd });
     }
-    Ok(StartPlan { copies, entry: entry_state(&layout) })
+    let state = if long { long_mode(&layout) } else { protected_mode(&layout) };
+    Ok(StartPlan { copies, entry: state })
 }
 
-/// The two descriptors that the protocol asks for, at their selectors.
-fn gdt() -> [u64; 4] {
-    [0, 0, entry::descriptor(&entry::code64(BOOT_CS)), entry::descriptor(&entry::data(BOOT_DS))]
+/// RSI names the zero page in both modes; the others that the protocol wants to be zero are.
+fn registers() -> Registers {
+    Registers::of(&[(Gpr::Rsi, layout::BOOT_PARAMS.0), (Gpr::Rsp, layout::STACK_TOP.0)])
 }
 
-fn entry_state(layout: &Layout) -> EntryState {
+/// The 32-bit entry point is the first byte.
+fn protected_mode(layout: &Layout) -> EntryState {
+    entry::protected_mode(layout.kernel.0, layout::GDT, registers())
+}
+
+fn long_mode(layout: &Layout) -> EntryState {
     EntryState {
         rip: Gva(layout.kernel.0 + ENTRY64),
-        rsp: Gva(layout::STACK_TOP.0),
-        rsi: layout::BOOT_PARAMS.0,
+        registers: registers(),
         rflags: Rflags::ONE,
         cr0: Cr0::PE | Cr0::ET | Cr0::NE | Cr0::PG,
         cr3: layout::PAGE_TABLES,
         cr4: Cr4::PAE,
         efer: Efer::LME | Efer::LMA,
         cs: entry::code64(BOOT_CS),
-        ds: entry::data(BOOT_DS),
-        ss: entry::data(BOOT_DS),
+        data: entry::data(BOOT_DS),
         tr: entry::busy_tss(),
-        gdtr: DescriptorTable { base: layout::GDT.0, limit: (size_of_val(&gdt()) - 1) as u16 },
+        gdtr: entry::boot_gdtr(layout::GDT),
     }
 }

@@ -2,8 +2,9 @@ use super::boot_params::BootParams;
 use super::header::SETUP_HEADER;
 use super::*;
 use crate::memory_map::{LOW_RAM_LIMIT, MemoryMap};
-use crate::plan::{PlanError, start_plan};
+use crate::plan::{GuestModule, PlanError, start_plan};
 use crate::size::{GIB, KIB, MIB};
+use crate::testing::extents;
 use core::mem::offset_of;
 use header::SetupHeader;
 use std::string::{String, ToString};
@@ -56,7 +57,8 @@ fn plan_of(
     cmdline: &str,
 ) -> Result<StartPlan, PlanError> {
     let map = MemoryMap::new(memory).unwrap();
-    start_plan(&Guest { map: &map, cpus: 1, kernel, initrd_len, cmdline })
+    let initrd = initrd_len.map(|len| GuestModule { len, cmdline: "initrd.img" });
+    start_plan(&Guest { map: &map, cpus: 1, kernel, initrd, modules: &[], cmdline })
 }
 
 fn error(kernel: &[u8]) -> String {
@@ -73,21 +75,11 @@ fn bytes_at(plan: &StartPlan, at: Gpa) -> &[u8] {
 }
 
 fn boot_params(plan: &StartPlan) -> BootParams {
-    BootParams::read_from_bytes(bytes_at(plan, Gpa(plan.entry.rsi))).unwrap()
+    BootParams::read_from_bytes(bytes_at(plan, Gpa(plan.entry.registers.get(Gpr::Rsi)))).unwrap()
 }
 
 fn initrd_at(plan: &StartPlan) -> Option<Gpa> {
     plan.copies.iter().find(|copy| copy.source == Source::Initrd).map(|copy| copy.to)
-}
-
-/// First and one past the last address of every copy.
-fn extents(plan: &StartPlan, initrd_len: u64) -> Vec<(u64, u64)> {
-    let len = |source: &Source| match source {
-        Source::Kernel(range) => range.len() as u64,
-        Source::Initrd => initrd_len,
-        Source::Bytes(bytes) => bytes.len() as u64,
-    };
-    plan.copies.iter().map(|copy| (copy.to.0, copy.to.0 + len(&copy.source))).collect()
 }
 
 #[test]
@@ -132,7 +124,10 @@ fn zero_page_keeps_fields_of_later_protocols() {
     let kernel_info_offset = 0x268;
     put(&mut file, kernel_info_offset, &[1, 2, 3, 4]);
     let plan = plan_of(&file, 64 * MIB, None, "").unwrap();
-    assert_eq!(bytes_at(&plan, Gpa(plan.entry.rsi))[kernel_info_offset..][..4], [1, 2, 3, 4]);
+    assert_eq!(
+        bytes_at(&plan, Gpa(plan.entry.registers.get(Gpr::Rsi)))[kernel_info_offset..][..4],
+        [1, 2, 3, 4]
+    );
 }
 
 #[test]
@@ -214,17 +209,12 @@ fn selectors_name_the_descriptors_in_the_gdt() {
     let plan = plan_of(&bzimage(), 64 * MIB, None, "").unwrap();
     let gdt = bytes_at(&plan, Gpa(plan.entry.gdtr.base));
     assert_eq!(usize::from(plan.entry.gdtr.limit) + 1, gdt.len());
-    for segment in [plan.entry.cs, plan.entry.ds, plan.entry.ss] {
+    for segment in [plan.entry.cs, plan.entry.data] {
         let at = usize::from(segment.selector);
         assert_eq!(gdt[at..at + 8], entry::descriptor(&segment).to_le_bytes());
     }
-    assert_eq!((plan.entry.cs.selector, plan.entry.ds.selector), (0x10, 0x18));
+    assert_eq!((plan.entry.cs.selector, plan.entry.data.selector), (0x10, 0x18));
     assert!(!plan.entry.rflags.contains(Rflags::IF));
-}
-
-#[test]
-fn unknown_format_is_named() {
-    assert_eq!(error(b"\x7fELF"), "the kernel (4 bytes) is of no known format: expected a Linux bzImage");
 }
 
 #[test]
@@ -232,25 +222,79 @@ fn truncated_header_and_payload_give_both_sizes() {
     let file = bzimage();
     assert_eq!(
         error(&file[..0x220]),
-        "the Linux kernel is truncated: its header asks for 616 bytes, the file has 544"
+        "the Linux kernel is truncated: its header asks for 556 bytes, the file has 544"
     );
     assert_eq!(
-        error(&file[..file.len() - 1]),
-        "the Linux kernel is truncated: its header asks for 5120 bytes, the file has 5119"
+        error(&file[..file.len() - 16]),
+        "the Linux kernel is truncated: its header asks for 5120 bytes, the file has 5104"
     );
 }
 
 #[test]
-fn kernels_of_another_time_or_width_are_refused() {
+fn kernels_that_cannot_be_entered_above_one_mib_are_refused() {
     let mut file = bzimage();
-    put(&mut file, field!(version), &[0x0b, 0x02]);
+    put(&mut file, field!(version), &[0x01, 0x02]);
     assert_eq!(
         error(&file),
-        "the Linux kernel speaks boot protocol 2.11: expected 2.12 (Linux 3.8) or later"
+        "the Linux kernel speaks boot protocol 2.01: expected 2.02 (Linux 2.4) or later"
     );
     let mut file = bzimage();
+    put(&mut file, field!(loadflags), &[0]);
+    assert_eq!(error(&file), "the Linux kernel is a zImage: expected a bzImage, which is loaded above 1 MiB");
+}
+
+#[test]
+fn kernel_without_64_bit_entry_starts_in_protected_mode() {
+    let mut file = bzimage();
     put(&mut file, field!(xloadflags), &[0, 0]);
-    assert_eq!(error(&file), "the Linux kernel has no 64-bit entry point: expected a 64-bit kernel");
+    let plan = plan_of(&file, 64 * MIB, None, "quiet").unwrap();
+    let entry = &plan.entry;
+    assert_eq!(entry.rip, Gva(KERNEL.0));
+    assert_eq!((entry.cr0, entry.efer, entry.cr4), (Cr0::PE | Cr0::ET, Efer::empty(), Cr4::empty()));
+    assert_eq!((entry.cs, entry.data), (entry::code32(0x10), entry::data(0x18)));
+    for zero in [Gpr::Rbp, Gpr::Rdi, Gpr::Rbx] {
+        assert_eq!(entry.registers.get(zero), 0);
+    }
+    assert_eq!(boot_params(&plan).hdr.header, *b"HdrS");
+    assert_eq!(bytes_at(&plan, Gpa(entry.gdtr.base))[0x10..0x18], entry::descriptor(&entry.cs).to_le_bytes());
+}
+
+/// A kernel of this protocol version, whose header ends where that version's does.
+fn old_bzimage(version: u16, header_end: usize) -> Vec<u8> {
+    let mut file = bzimage();
+    put(&mut file, field!(version), &version.to_le_bytes());
+    put(&mut file, field!(jump), &[0xeb, (header_end - 0x202) as u8]);
+    // Code follows the header.
+    file[header_end..PAYLOAD_START].fill(0xcc);
+    file
+}
+
+#[test]
+fn old_kernels_go_to_one_mib() {
+    for (version, header_end) in
+        [(0x202, 0x22c), (0x203, 0x230), (0x205, 0x235), (0x206, 0x23c), (0x209, 0x258)]
+    {
+        let plan = plan_of(&old_bzimage(version, header_end), 64 * MIB, Some(MIB), "quiet").unwrap();
+        assert_eq!(plan.entry.rip, Gva(MIB), "{version:#x}");
+        let params = boot_params(&plan);
+        assert_eq!(params.hdr.cmd_line_ptr.get(), layout::CMDLINE.0 as u32);
+        assert_eq!(u64::from(params.hdr.ramdisk_image.get()), 63 * MIB);
+        assert_ne!(params.hdr.pref_address.get() as u8, 0xcc, "code is no header");
+    }
+    let late_end = old_bzimage(0x20a, 0x258);
+    assert_eq!(error(&late_end), "the Linux kernel's header is damaged: jump is 0x56");
+    assert_eq!(
+        plan_of(&old_bzimage(0x202, 0x22c), 64 * MIB, None, &"x".repeat(256)).unwrap_err().to_string(),
+        "the command line has 256 bytes: this Linux kernel reads at most 255"
+    );
+}
+
+#[test]
+fn last_paragraph_need_not_be_whole() {
+    let file = bzimage();
+    let plan = plan_of(&file[..file.len() - 15], 64 * MIB, None, "").unwrap();
+    assert!(plan.copies.iter().any(|copy| copy.source == Source::Kernel(PAYLOAD_START..file.len() - 15)));
+    assert!(plan_of(&file[..file.len() - 16], 64 * MIB, None, "").is_err());
 }
 
 #[test]
@@ -297,7 +341,7 @@ fn what_does_not_fit_is_said_with_sizes() {
 #[test]
 fn no_length_panics() {
     let file = bzimage();
-    for len in 0..file.len() {
+    for len in 0..=file.len() - 16 {
         assert!(plan_of(&file[..len], 64 * MIB, Some(MIB), "").is_err(), "{len}");
     }
 }
