@@ -1,9 +1,10 @@
 //! The VGA text page as multiboot describes it: 80 by 25 characters, each with an attribute byte.
 
+use crate::memory_map::TEXT_PAGE;
 use x86defs::addr::Gpa;
 
 /// First character.
-pub const PAGE: Gpa = Gpa(0xb_8000);
+pub const PAGE: Gpa = TEXT_PAGE;
 /// Characters in a line.
 pub const COLUMNS: u32 = 80;
 /// Lines.
