@@ -1,5 +1,6 @@
 //! What the fuzz targets in `targets` share.
 
+pub mod guest;
 pub mod handover;
 pub mod heap;
 pub mod native;

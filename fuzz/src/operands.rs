@@ -87,11 +87,12 @@ impl Memory {
 
     /// The first address at which the data is not this.
     pub fn differs_at(&self, data: &[u8; DATA_LEN]) -> Option<u64> {
+        let ram = self.ram.words();
         (0..DATA_LEN / 8).map(|n| 8 * n).find_map(|at| {
             let word = if self.on_device[at / PAGE] {
                 u64::from_le_bytes(*self.device.0[at..].first_chunk().expect("whole words"))
             } else {
-                self.ram.load(Gpa(DATA_AT + at as u64), Width::Qword).expect("RAM")
+                ram[(DATA_AT as usize + at) / 8]
             };
             (word.to_le_bytes() != data[at..at + 8]).then_some(DATA + at as u64)
         })

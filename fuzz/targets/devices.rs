@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use guestboot::platform::IOAPIC_BASE;
+use guestboot::platform::{HPET_BASE, IOAPIC_BASE};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use vmm::Exit;
@@ -67,6 +67,7 @@ enum At {
     /// A register of the local APIC, or a byte near it.
     Lapic(u8, u8),
     IoApic(u8),
+    Hpet(u16),
     Page(u8, u16),
 }
 
@@ -166,8 +167,9 @@ fn input(machine: &mut Machine, port: u16, width: u8) {
 
 fn on_bus<R>(machine: &mut Machine, access: impl FnOnce(&mut MemoryBus<'_>) -> R) -> R {
     let tsc = machine.vcpu.tsc();
+    let now = machine.state.now(&machine.vcpu);
     let state = &mut machine.state;
-    let mut bus = MemoryBus { board: &state.vm.board, lapic: &mut state.lapic, tsc, port: &state.port };
+    let mut bus = MemoryBus { board: &state.vm.board, lapic: &mut state.lapic, tsc, now, port: &state.port };
     let result = access(&mut bus);
     machine.vcpu.cr8 = machine.state.lapic.cr8();
     result
@@ -229,6 +231,7 @@ impl At {
         let at = match *self {
             At::Lapic(register, byte) => Gpa(LAPIC + 16 * u64::from(register & 0x3f) + u64::from(byte & 0xf)),
             At::IoApic(register) => IOAPIC_BASE.offset(register.into()),
+            At::Hpet(register) => HPET_BASE.offset(u64::from(register) % 0x400),
             At::Page(page, offset) => Gpa(0xfec0_0000 + (u64::from(page) << 12) + u64::from(offset & 0xfff)),
         };
         (at.page_offset() + width.bytes() as u64 <= 4096).then_some(at)

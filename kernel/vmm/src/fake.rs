@@ -362,6 +362,11 @@ impl VecMemory {
         self.rom = range;
     }
 
+    /// Everything, as words from address 0 on.
+    pub fn words(&self) -> Vec<u64> {
+        self.words.iter().map(|word| word.load(Ordering::Relaxed)).collect()
+    }
+
     /// A value for a test to look at; the address need not be aligned.
     pub fn peek(&self, at: u64, width: Width) -> u64 {
         let mut bytes = [0; 8];
