@@ -26,11 +26,11 @@ impl<V: Vcpu> Machine<'_, V> {
     pub(super) fn pop(&mut self, instruction: &Instruction) -> Result<(), Stop> {
         let width = stack_width(instruction)?;
         let pointer = self.stack_pointer();
-        let before = self.register(pointer);
-        let from = self.stack(before, width, Intent::Read)?;
+        let (top, whole) = (self.register(pointer), self.vcpu.gpr(Gpr::Rsp));
+        let from = self.stack(top, width, Intent::Read)?;
         // An address computed from the stack pointer uses its value after the POP.
-        self.set_register(pointer, before.wrapping_add(width.bytes() as u64));
-        let to = self.destination(instruction, 0).inspect_err(|_| self.vcpu.set_gpr(Gpr::Rsp, before))?;
+        self.set_register(pointer, top.wrapping_add(width.bytes() as u64));
+        let to = self.destination(instruction, 0).inspect_err(|_| self.vcpu.set_gpr(Gpr::Rsp, whole))?;
         let value = self.load(&from);
         self.assign(&to, value);
         Ok(())

@@ -101,6 +101,9 @@ fn the_stack_segment_gives_the_width_of_the_pointer() {
     g.run(|a| a.push(word_ptr(bx)));
     assert_eq!(g.get(Gpr::Rsp), 0x5555_fffe);
     assert_eq!(g.memory.peek(0xfffe, Width::Word), 0xabcd);
+    // A POP that cannot finish keeps the upper half, too.
+    g.vcpu.segment_mut(SegmentName::Ds).limit = 0;
+    g.fault(|a| a.pop(word_ptr(bx)));
 }
 
 #[test]
