@@ -1,5 +1,5 @@
-//! What is typed on the host's console, on its way to the guest's serial port. Ctrl-^ n is the NMI button;
-//! Ctrl-^ twice is Ctrl-^.
+//! What is typed on the host's console, on its way to the guest's serial port or keyboard. Ctrl-^ n is the NMI
+//! button; Ctrl-^ twice is Ctrl-^.
 
 use crate::{console, time};
 use arrayvec::ArrayVec;
@@ -10,8 +10,8 @@ use vmm::state::VcpuState;
 
 /// How often to look again while the guest has no room, or no interrupt tells of new input.
 const POLL_MS: u64 = 10;
-/// Bytes that wait for room in the guest's serial port.
-const QUEUE: usize = 256;
+/// Bytes that wait for room in the guest. A keyboard takes some hundred a second, a serial line brings more.
+const QUEUE: usize = 16 << 10;
 
 static WAITING: Mutex<ArrayVec<u8, QUEUE>> = Mutex::new(ArrayVec::new_const());
 static POLLED: AtomicBool = AtomicBool::new(false);
@@ -47,7 +47,7 @@ pub(super) fn poll_ticks() -> u64 {
     time::tsc_khz() * POLL_MS
 }
 
-/// Moves bytes from the host's console to the guest's serial port. Returns whether to call again after a while.
+/// Moves bytes from the host's console to the guest. Returns whether to call again after a while.
 pub(super) fn feed(state: &VcpuState, vcpu: &impl Vcpu, arrived: bool) -> bool {
     let polled = POLLED.load(Ordering::Relaxed);
     let mut waiting = WAITING.lock();
@@ -62,7 +62,7 @@ pub(super) fn feed(state: &VcpuState, vcpu: &impl Vcpu, arrived: bool) -> bool {
             }
         }
         let now = state.now(vcpu);
-        let taken = waiting.iter().take_while(|byte| state.vm.board.type_byte(**byte, now)).count();
+        let taken = waiting.iter().take_while(|byte| state.vm.type_byte(**byte, now)).count();
         waiting.drain(..taken);
     }
     polled || !waiting.is_empty()

@@ -269,6 +269,7 @@ fn vcpu_state(
         memory: Box::new(ram),
         board,
         screen: Screen::new(text_page),
+        input: config.input,
         clock: VmClock::new(tsc_origin, time::tsc_khz()),
     });
     let lapic = Lapic::new(0, true, cpu::physical_bits(), clock).after_firmware();

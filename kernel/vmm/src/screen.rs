@@ -184,6 +184,28 @@ mod tests {
     }
 
     #[test]
+    fn typing_goes_to_the_keyboard_of_a_guest_that_shows_text() {
+        const DATA: u16 = 0x60;
+        const COM1: u16 = 0x3f8;
+        let mut machine = machine();
+        let typed = |machine: &Machine, byte| {
+            assert!(machine.state.vm.type_byte(byte, Nanos(0)));
+            let board = &machine.state.vm.board;
+            [COM1, DATA].map(|port| board.input(port, 1, Nanos(0)) as u8)
+        };
+        assert_eq!(typed(&machine, b'a'), [b'a', 0]);
+        machine.exit(Exit::NestedFault(TEXT_PAGE, Access::WRITE));
+        show(&machine, 0, "login:");
+        after(&mut machine, 60);
+        assert_eq!(after(&mut machine, 60), "login:\n");
+        let set_1_b = 0x30;
+        assert_eq!(typed(&machine, b'b'), [b'a', set_1_b], "the serial port repeats its last byte");
+        let receive_interrupt = 1;
+        machine.state.vm.board.output(COM1 + 1, 1, receive_interrupt, Nanos(0));
+        assert_eq!(typed(&machine, b'c'), [b'c', set_1_b]);
+    }
+
+    #[test]
     fn what_has_not_been_shown_is_shown_at_the_end() {
         let machine = machine();
         show(&machine, 24, "panic");

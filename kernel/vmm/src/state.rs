@@ -16,6 +16,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use devices::effects::Nanos;
+use guestboot::config::Input;
 
 /// Why a virtual machine stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +72,8 @@ pub struct Vm {
     pub board: Board,
     /// Its text page on the console.
     pub screen: Screen,
+    /// Where what is typed goes.
+    pub input: Input,
     /// Its clock.
     pub clock: VmClock,
 }
@@ -79,6 +82,19 @@ impl Vm {
     /// RAM and ROM.
     pub fn memory(&self) -> &dyn GuestMemory {
         &*self.memory
+    }
+
+    /// Offers a typed byte to whoever it is for; `false` if there is no room now.
+    pub fn type_byte(&self, byte: u8, now: Nanos) -> bool {
+        let to_keyboard = match self.input {
+            Input::Serial => false,
+            Input::Keyboard => true,
+            Input::Auto => self.screen.has_shown() && !self.board.serial_wants_input(),
+        };
+        match to_keyboard {
+            true => self.board.type_to_keyboard(byte, now),
+            false => self.board.type_to_serial(byte, now),
+        }
     }
 }
 

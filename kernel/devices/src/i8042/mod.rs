@@ -1,13 +1,15 @@
-//! Keyboard controller with an AT keyboard. Port 0x60 is mapped at [`DATA`], port 0x64 at [`COMMAND`].
+//! Keyboard controller with an AT keyboard, at which a terminal types. Port 0x60 is mapped at [`DATA`], port 0x64 at [`COMMAND`].
 //!
 //! There is no auxiliary (mouse) port: its test fails, and bytes for it go nowhere. Address line 20 is always
 //! open; its bit is only remembered. `Effects::line` is IRQ 1.
 
 mod keyboard;
+mod layout;
 mod spec;
 #[cfg(test)]
 mod tests;
 mod translation;
+mod typist;
 
 use crate::FLOATING;
 use crate::effects::{Deadline, Device, Effects, Nanos, PowerEvent};
@@ -17,6 +19,7 @@ use spec::{
     OutputPort, SELF_TEST_PASSED, Status, command,
 };
 use translation::Translator;
+use typist::Typist;
 
 /// Offset of the data port.
 pub const DATA: u16 = 0;
@@ -46,6 +49,7 @@ pub struct I8042 {
     parameter_of: Option<u8>,
     keyboard: Keyboard,
     translator: Translator,
+    typist: Typist,
     /// The earliest time of the keyboard's next byte.
     ready_at: Nanos,
     /// Level of IRQ 1 as last reported.
@@ -66,14 +70,22 @@ impl I8042 {
             parameter_of: None,
             keyboard: Keyboard::new(),
             translator: Translator::default(),
+            typist: Typist::default(),
             ready_at: Nanos(0),
             irq: false,
         }
     }
 
-    /// A key was pressed or released: its scan code in set 2 with all prefixes.
-    pub fn key(&mut self, scan_code: &[u8], now: Nanos) -> Effects {
-        self.keyboard.key(scan_code);
+    /// Whether [`I8042::type_byte`] has room.
+    pub fn can_type(&self) -> bool {
+        self.keyboard.can_press()
+    }
+
+    /// A byte from a terminal: the keys that type it are pressed and released. Without room they are lost.
+    pub fn type_byte(&mut self, byte: u8, now: Nanos) -> Effects {
+        if let Some(key) = self.typist.take(byte, now) {
+            self.keyboard.press(key);
+        }
         self.effects(now)
     }
 
@@ -110,11 +122,18 @@ impl I8042 {
 
     /// Reports the level of IRQ 1 and when the keyboard's next byte is due.
     fn effects(&mut self, now: Nanos) -> Effects {
+        if self.typist.deadline().is_some_and(|deadline| now >= deadline)
+            && let Some(key) = self.typist.give_up()
+        {
+            self.keyboard.press(key);
+        }
         self.pump(now);
         let irq = self.output_full && self.command_byte().contains(CommandByte::KEYBOARD_INTERRUPT);
         let changed = core::mem::replace(&mut self.irq, irq) != irq;
         let waits = !self.output_full && self.keyboard_enabled() && self.keyboard.has_output();
-        let deadline = if waits { Deadline::At(self.ready_at) } else { Deadline::Never };
+        let ready = waits.then_some(self.ready_at);
+        let deadline = ready.into_iter().chain(self.typist.deadline()).min();
+        let deadline = deadline.map_or(Deadline::Never, Deadline::At);
         Effects { line: changed.then_some(irq), deadline, ..Effects::NONE }
     }
 

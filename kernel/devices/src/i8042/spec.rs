@@ -100,5 +100,8 @@ pub(super) const IDENTITY: [u8; 2] = [0xab, 0x83];
 pub(super) const BREAK_PREFIX: u8 = 0xf0;
 /// The bit of a released key in set 1.
 pub(super) const BREAK_BIT: u8 = 0x80;
-/// The only scan code set of this keyboard.
+/// Scan code prefix of the keys that the first PC did not have.
+pub(super) const EXTENDED_PREFIX: u8 = 0xe0;
+/// Scan code sets of this keyboard.
+pub(super) const SCAN_CODE_SET_1: u8 = 1;
 pub(super) const SCAN_CODE_SET_2: u8 = 2;

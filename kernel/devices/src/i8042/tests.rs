@@ -86,7 +86,7 @@ fn the_keyboard_answers() {
         (&[0xed, 0x02], &[0xfa, 0xfa]),
         (&[0xf0, 0x02], &[0xfa, 0xfa]),
         (&[0xf0, 0x00], &[0xfa, 0xfa, 0x02]),
-        (&[0xf0, 0x01], &[0xfa, 0xfe]),
+        (&[0xf0, 0x03], &[0xfa, 0xfe]),
         (&[0xed, 0xf2], &[0xfa, 0xfa, 0xab, 0x83]),
         (&[0xee], &[0xee]),
         (&[0xfe], &[0xee]),
@@ -112,26 +112,100 @@ fn each_byte_is_an_edge() {
     assert_eq!(read(&mut controller), 0xaa);
 }
 
+/// What the guest gets for what is typed.
+fn typed(controller: &mut I8042, text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for byte in text {
+        assert!(controller.can_type());
+        controller.type_byte(*byte, NOW);
+        if controller.keyboard.has_output() || controller.output_full {
+            bytes.extend(drain(controller));
+        }
+    }
+    bytes.extend(drain(controller));
+    bytes
+}
+
 #[test]
 fn keys_are_translated() {
+    for (text, codes) in [
+        (&b"a"[..], &[0x1e, 0x9e][..]),
+        (b"A", &[0x2a, 0x1e, 0x9e, 0xaa]),
+        (b"1!", &[0x02, 0x82, 0x2a, 0x02, 0x82, 0xaa]),
+        (b"\r\n", &[0x1c, 0x9c]),
+        (b"\n", &[0x1c, 0x9c]),
+        (b"\t\x7f", &[0x0f, 0x8f, 0x0e, 0x8e]),
+        (b"\x03", &[0x1d, 0x2e, 0xae, 0x9d]),
+        (b"\x1b[A", &[0xe0, 0x48, 0xe0, 0xc8]),
+        (b"\x1bOD", &[0xe0, 0x4b, 0xe0, 0xcb]),
+        (b"\x1b[3~", &[0xe0, 0x53, 0xe0, 0xd3]),
+        (b"\x1b[18~", &[0x41, 0xc1]),
+        (b"\x1bOP\x1b[24~", &[0x3b, 0xbb, 0x58, 0xd8]),
+        (b"\x1b[1;5C", &[0x1d, 0xe0, 0x4d, 0xe0, 0xcd, 0x9d]),
+        (b"\x1bx", &[0x38, 0x2d, 0xad, 0xb8]),
+        (b"\x1b", &[0x01, 0x81]),
+        (b"\x1b[", &[0x38, 0x1a, 0x9a, 0xb8]),
+        (b"\x1b[200~", &[]),
+        (b"\xff\x00", &[]),
+    ] {
+        assert_eq!(typed(&mut I8042::new(), text), codes, "{text:x?}");
+    }
+}
+
+#[test]
+fn every_character_has_a_key() {
+    for byte in b' '..=b'~' {
+        assert!(!typed(&mut I8042::new(), &[byte]).is_empty(), "{:?}", char::from(byte));
+    }
+}
+
+#[test]
+fn scan_code_sets_can_be_chosen() {
     let mut controller = I8042::new();
-    controller.key(&[0x1c], NOW);
-    assert_eq!(drain(&mut controller), [0x1e], "A");
-    controller.key(&[0xe0, 0xf0, 0x75], NOW);
-    assert_eq!(drain(&mut controller), [0xe0, 0xc8], "cursor up, released");
-    controller.key(&[0x83], NOW);
-    assert_eq!(drain(&mut controller), [0x41], "F7");
+    command(&mut controller, 0x60);
+    data(&mut controller, 0x01);
+    assert_eq!(typed(&mut controller, b"a\x1b[A"), [0x1c, 0xf0, 0x1c, 0xe0, 0x75, 0xe0, 0xf0, 0x75]);
+    for byte in [0xf0, 0x01, 0xf0, 0x00] {
+        data(&mut controller, byte);
+        drain(&mut controller);
+    }
+    assert_eq!(typed(&mut controller, b"a\x1b[A"), [0x1e, 0x9e, 0xe0, 0x48, 0xe0, 0xc8]);
+    data(&mut controller, 0xf6);
+    assert_eq!(drain(&mut controller), [0xfa]);
+    assert_eq!(typed(&mut controller, b"a"), [0x1c, 0xf0, 0x1c]);
+}
+
+#[test]
+fn who_types_waits_for_the_guest() {
+    let mut controller = I8042::new();
+    controller.type_byte(b'a', NOW);
+    assert!(!controller.can_type());
+    assert_eq!(drain(&mut controller), [0x1e, 0x9e]);
     data(&mut controller, 0xf5);
-    drain(&mut controller);
-    controller.key(&[0x1c], NOW);
-    assert_eq!(drain(&mut controller), [], "scanning is off");
+    assert_eq!(drain(&mut controller), [0xfa]);
+    assert!(!controller.can_type(), "scanning is off");
+    data(&mut controller, 0xf4);
+    assert_eq!(drain(&mut controller), [0xfa]);
+    assert_eq!(typed(&mut controller, b"b"), [0x30, 0xb0]);
+}
+
+#[test]
+fn answers_go_before_keys_but_not_into_them() {
+    let mut controller = I8042::new();
+    for byte in b"\x1b[A" {
+        controller.type_byte(*byte, NOW);
+    }
+    assert_eq!(read(&mut controller), 0xe0);
+    data(&mut controller, 0xed);
+    data(&mut controller, 0x07);
+    assert_eq!(drain(&mut controller), [0x48, 0xfa, 0xe0, 0xc8]);
 }
 
 #[test]
 fn a_disabled_keyboard_waits() {
     let mut controller = I8042::new();
     command(&mut controller, 0xad);
-    assert_eq!(controller.key(&[0x1c], NOW), Effects { deadline: Deadline::Never, ..Effects::NONE });
+    assert_eq!(controller.type_byte(b'a', NOW), Effects { deadline: Deadline::Never, ..Effects::NONE });
     assert_eq!(command(&mut controller, 0xae).line, Some(true));
 }
 
@@ -155,7 +229,7 @@ fn survives_anything() {
     let mut controller = I8042::new();
     assert_nothing_beyond(&mut controller, PORTS);
     hammer(&mut controller, PORTS, |controller, random, now| {
-        controller.key(&random.next().to_le_bytes()[..random.below(9) as usize], now);
+        controller.type_byte(random.next() as u8, now);
         let effects = controller.tick(now);
         assert!(!matches!(effects.deadline, Deadline::At(time) if time <= now), "the tick has done its work");
     });

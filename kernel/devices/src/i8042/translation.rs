@@ -20,6 +20,15 @@ const SET_1_F7: u8 = 0x41;
 const SET_2_SYS_RQ: u8 = 0x84;
 const SET_1_SYS_RQ: u8 = 0x54;
 
+/// A code of set 2 in set 1. What is no code stays what it is.
+pub(super) fn to_set_1(code: u8) -> u8 {
+    match code {
+        SET_2_F7 => SET_1_F7,
+        SET_2_SYS_RQ => SET_1_SYS_RQ,
+        _ => SET_1.get(usize::from(code)).copied().unwrap_or(code),
+    }
+}
+
 /// Remembers a break prefix until its code comes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Translator {
@@ -33,12 +42,7 @@ impl Translator {
             self.is_break = true;
             return None;
         }
-        let code = match byte {
-            SET_2_F7 => SET_1_F7,
-            SET_2_SYS_RQ => SET_1_SYS_RQ,
-            _ => SET_1.get(usize::from(byte)).copied().unwrap_or(byte),
-        };
         let is_break = core::mem::take(&mut self.is_break);
-        Some(code | if is_break { BREAK_BIT } else { 0 })
+        Some(to_set_1(byte) | if is_break { BREAK_BIT } else { 0 })
     }
 }

@@ -58,6 +58,11 @@ impl Uart {
         }
     }
 
+    /// Whether the guest wants an interrupt for a byte received.
+    pub fn wants_input(&self) -> bool {
+        self.ier.contains(Ier::ERBFI)
+    }
+
     /// Whether there is room for a byte from outside. In loopback mode the input is disconnected.
     pub fn can_receive(&self) -> bool {
         !self.mcr.contains(Mcr::LOOP) && self.receiver.has_room()

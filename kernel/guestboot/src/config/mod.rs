@@ -68,6 +68,19 @@ pub enum UnknownMsrs {
     Ignore,
 }
 
+/// Where what is typed on the console goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Input {
+    /// To the keyboard once the guest has shown text on its VGA page, unless it has enabled the receive interrupt of
+    /// its serial port; else to the serial port.
+    #[default]
+    Auto,
+    /// To the serial port.
+    Serial,
+    /// To the keyboard.
+    Keyboard,
+}
+
 /// Whose ports there are beside a PC's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compat {
@@ -117,6 +130,8 @@ pub struct VmConfig {
     pub on_reset: Restart,
     /// After a triple fault.
     pub on_triple_fault: Restart,
+    /// Where what is typed goes.
+    pub input: Input,
     /// Whose ports there are beside a PC's.
     pub compat: Compat,
     /// First port of the debug exit.
@@ -274,6 +289,7 @@ pub fn without_file(modules: &Modules<'_>, memory: u64) -> Result<(Config, VmMod
         unknown_msrs: UnknownMsrs::default(),
         on_reset: Restart::AFTER_RESET,
         on_triple_fault: Restart::AFTER_TRIPLE_FAULT,
+        input: Input::Auto,
         compat: Compat::None,
         debug_exit: None,
         profile: false,

@@ -57,6 +57,7 @@ fn every_key_is_read() {
         unknown_msrs = "ignore"
         on_reset = "stop"
         on_triple_fault = "restart"
+        input = "keyboard"
         compat = "qemu"
         debug_exit = 0xf4
         profile = true
@@ -71,7 +72,7 @@ fn every_key_is_read() {
     assert_eq!(vm.cmdline, "console=ttyS0 quiet");
     assert_eq!(vm.unknown_msrs, UnknownMsrs::Ignore);
     assert_eq!((vm.on_reset, vm.on_triple_fault), (Restart::Stop, Restart::Restart));
-    assert_eq!((vm.compat, vm.debug_exit), (Compat::Qemu, Some(0xf4)));
+    assert_eq!((vm.input, vm.compat, vm.debug_exit), (Input::Keyboard, Compat::Qemu, Some(0xf4)));
     assert!(vm.profile);
 }
 
@@ -84,7 +85,7 @@ fn what_is_not_said_has_a_default() {
     assert_eq!((vm.cpus, vm.cmdline.as_str(), &vm.initrd), (1, "", &None));
     assert_eq!(vm.unknown_msrs, UnknownMsrs::Fault);
     assert_eq!((vm.on_reset, vm.on_triple_fault), (Restart::Restart, Restart::Stop));
-    assert_eq!((vm.compat, vm.debug_exit), (Compat::None, None));
+    assert_eq!((vm.input, vm.compat, vm.debug_exit), (Input::Auto, Compat::None, None));
     assert!(!vm.profile);
 }
 
@@ -224,6 +225,10 @@ fn the_debug_exit_needs_four_free_ports() {
         );
     }
     assert_eq!(
+        vm_error("input = \"mouse\""),
+        "gossamer.toml:2:9: vm \"web\": input: expected \"auto\", \"serial\" or \"keyboard\", found \"mouse\""
+    );
+    assert_eq!(
         vm_error("compat = \"bochs\""),
         "gossamer.toml:2:10: vm \"web\": compat: expected \"none\" or \"qemu\", found \"bochs\""
     );
@@ -234,7 +239,7 @@ fn unknown_keys_list_the_known_ones() {
     assert_eq!(
         vm_error("cpu = 1"),
         "gossamer.toml:2:1: vm \"web\": cpu: unknown key, expected one of name, cpus, memory, kernel, initrd, \
-         modules, cmdline, unknown_msrs, on_reset, on_triple_fault, compat, debug_exit, profile"
+         modules, cmdline, unknown_msrs, on_reset, on_triple_fault, input, compat, debug_exit, profile"
     );
 }
 

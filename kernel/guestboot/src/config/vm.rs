@@ -2,7 +2,7 @@
 
 use super::error::{Position, Problem, VmLabel};
 use super::table::{Entry, Table, port, unsigned};
-use super::{Compat, ModuleLine, ModuleName, Restart, UnknownMsrs, VmConfig};
+use super::{Compat, Input, ModuleLine, ModuleName, Restart, UnknownMsrs, VmConfig};
 use crate::platform::{self, DEBUG_EXIT_PORTS, PortRange};
 use crate::{memory_map, size};
 use alloc::string::String;
@@ -21,6 +21,7 @@ const KEYS: &[&str] = &[
     "unknown_msrs",
     "on_reset",
     "on_triple_fault",
+    "input",
     "compat",
     "debug_exit",
     "profile",
@@ -33,6 +34,7 @@ const MODULES: &str = "a list of texts, each the name of a boot module and then 
 const MODULE_LINE: &str = "the name of a boot module and then its arguments";
 const CMDLINE: &str = "a string without NUL characters";
 const UNKNOWN_MSRS: &str = "\"fault\" or \"ignore\"";
+const INPUT: &str = "\"auto\", \"serial\" or \"keyboard\"";
 const COMPAT: &str = "\"none\" or \"qemu\"";
 const DEBUG_EXIT: &str = "the first of four I/O ports that no device has, such as 0xf4";
 const RESTART: &str = "\"restart\" or \"stop\"";
@@ -67,6 +69,8 @@ pub(super) fn vm(table: &mut Table<'_>, names: &mut Names) -> Option<VmConfig> {
     let restart = |entry: &Entry<'_, '_>| entry.word(&RESTART_WORDS, RESTART);
     let on_reset = table.optional("on_reset", Restart::AFTER_RESET, restart);
     let on_triple_fault = table.optional("on_triple_fault", Restart::AFTER_TRIPLE_FAULT, restart);
+    let inputs = [("auto", Input::Auto), ("serial", Input::Serial), ("keyboard", Input::Keyboard)];
+    let input = table.optional("input", Input::Auto, |entry| entry.word(&inputs, INPUT));
     let compats = [("none", Compat::None), ("qemu", Compat::Qemu)];
     let compat = table.optional("compat", Compat::None, |entry| entry.word(&compats, COMPAT));
     let debug_exit = table.optional("debug_exit", None, |entry| debug_exit(entry).map(Some));
@@ -83,6 +87,7 @@ pub(super) fn vm(table: &mut Table<'_>, names: &mut Names) -> Option<VmConfig> {
         unknown_msrs: unknown_msrs?,
         on_reset: on_reset?,
         on_triple_fault: on_triple_fault?,
+        input: input?,
         compat: compat?,
         debug_exit: debug_exit?,
         profile: profile?,

@@ -313,8 +313,26 @@ impl Board {
         }
     }
 
+    /// Whether the guest wants an interrupt for what is typed to its serial port.
+    pub fn serial_wants_input(&self) -> bool {
+        self.uart.lock().wants_input()
+    }
+
+    /// Offers a typed byte to the keyboard; `false` if it has no room now.
+    pub fn type_to_keyboard(&self, byte: u8, now: Nanos) -> bool {
+        let effects = {
+            let mut i8042 = self.i8042.lock();
+            if !i8042.can_type() {
+                return false;
+            }
+            i8042.type_byte(byte, now)
+        };
+        self.apply(PortDevice::I8042, effects);
+        true
+    }
+
     /// Offers a typed byte to the serial port; `false` if it has no room now.
-    pub fn type_byte(&self, byte: u8, now: Nanos) -> bool {
+    pub fn type_to_serial(&self, byte: u8, now: Nanos) -> bool {
         let effects = {
             let mut uart = self.uart.lock();
             if !uart.can_receive() {

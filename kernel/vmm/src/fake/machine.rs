@@ -16,7 +16,7 @@ use crate::state::{VcpuState, Vm};
 use core::sync::atomic::{AtomicBool, Ordering};
 use devices::fw_cfg::FwCfg;
 use devices::rtc::MemorySize;
-use guestboot::config::Compat;
+use guestboot::config::{Compat, Input};
 use spin::Mutex;
 use std::boxed::Box;
 use std::string::String;
@@ -116,6 +116,7 @@ impl Machine {
             memory: Box::new(VecMemory::new(bytes)),
             board: board(core::slice::from_ref(&port), &output),
             screen: Screen::new(Box::new(text_page.clone())),
+            input: Input::Auto,
             clock: VmClock::new(0, TSC_KHZ),
         };
         let lapic = Lapic::new(0, true, 40, TimerClock::for_tsc(TSC_KHZ)).after_firmware();

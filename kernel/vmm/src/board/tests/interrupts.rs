@@ -137,7 +137,7 @@ fn a_level_that_stays_is_delivered_again_after_its_eoi() {
     let bench = Bench::new(1);
     bench.route(platform::COM1_IRQ.into(), LEVEL | u32::from(VECTOR), 0);
     bench.program(&RECEIVER);
-    assert!(bench.board.type_byte(b'a', Nanos(0)));
+    assert!(bench.board.type_to_serial(b'a', Nanos(0)));
     assert_eq!(bench.received(), [Received::vector(VECTOR)]);
     bench.board.end_of_interrupt(VECTOR + 1);
     assert_eq!(bench.received(), [Received::nothing()], "another vector's EOI");
@@ -153,7 +153,7 @@ fn an_eoi_at_the_local_apic_reaches_the_io_apic() {
     let bench = Bench::new(1);
     bench.route(platform::COM1_IRQ.into(), LEVEL | u32::from(VECTOR), 0);
     bench.program(&RECEIVER);
-    bench.board.type_byte(b'a', Nanos(0));
+    bench.board.type_to_serial(b'a', Nanos(0));
     let mut lapic = lapic(0);
     lapic.drain(&bench.cpus[0].mailbox);
     lapic.acknowledge(VECTOR);

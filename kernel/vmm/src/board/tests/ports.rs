@@ -200,13 +200,13 @@ fn typed_bytes_arrive_at_the_serial_port_while_it_has_room() {
     bench.program(&[(COM1 + 2, enable_fifos)]);
     let text = b"0123456789abcdef";
     for byte in text {
-        assert!(bench.board.type_byte(*byte, Nanos(0)));
+        assert!(bench.board.type_to_serial(*byte, Nanos(0)));
     }
-    assert!(!bench.board.type_byte(b'!', Nanos(0)), "sixteen bytes fill it");
+    assert!(!bench.board.type_to_serial(b'!', Nanos(0)), "sixteen bytes fill it");
     let typed: Vec<u8> = text.iter().map(|_| bench.input(COM1, 1) as u8).collect();
     assert_eq!(typed, text);
     assert_eq!(bench.input(COM1 + 5, 1) & 1, 0, "no more data");
-    assert!(bench.board.type_byte(b'!', Nanos(0)));
+    assert!(bench.board.type_to_serial(b'!', Nanos(0)));
 }
 
 #[test]
