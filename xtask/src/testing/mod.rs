@@ -15,6 +15,7 @@ pub mod refused;
 pub mod repeated;
 mod reporter;
 mod schedule;
+pub mod screen;
 
 pub use reporter::{Reporter, Summary};
 pub use schedule::run_all;

@@ -16,6 +16,7 @@ use crate::testing::linux::{Installer, LinuxBoot};
 use crate::testing::linux_life::LinuxLife;
 use crate::testing::refused::Refused;
 use crate::testing::repeated::RepeatedBoots;
+use crate::testing::screen::ScreenTests;
 use crate::testing::{Filter, Reporter, Subjects, Suite, junit, run_all};
 use anyhow::Result;
 use std::path::PathBuf;
@@ -113,6 +114,7 @@ fn suites(arguments: &Arguments, machines: &[String]) -> Result<Vec<Box<dyn Suit
         } else {
             suites.push(Box::new(LinuxBoot::hosted(name, Distribution::Cloud)));
             suites.push(Box::new(GuestTestSuite::hosted(name)));
+            suites.push(Box::new(ScreenTests::hosted(name)));
         }
     }
     if !arguments.reference {

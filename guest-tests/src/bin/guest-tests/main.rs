@@ -25,6 +25,7 @@ mod rtc;
 mod string_io;
 mod tasks;
 mod tsc;
+mod typewriter;
 mod uart;
 mod user_mode;
 mod vga;
@@ -33,6 +34,9 @@ mod x2apic;
 runtime::guest_main!(main);
 
 fn main(boot: &'static Boot) {
+    if boot.has_word("typewriter") {
+        typewriter::run();
+    }
     paging::init(boot);
     runtime::harness::run(boot);
 }

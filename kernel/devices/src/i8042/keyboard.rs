@@ -2,8 +2,8 @@
 
 use super::layout::{Key, Modifiers};
 use super::spec::{
-    ACKNOWLEDGE, BREAK_BIT, BREAK_PREFIX, EXTENDED_PREFIX, IDENTITY, RESEND, SCAN_CODE_SET_1, SCAN_CODE_SET_2,
-    SELF_TEST_COMPLETE, keyboard_command as command,
+    ACKNOWLEDGE, BREAK_BIT, BREAK_PREFIX, EXTENDED_PREFIX, IDENTITY, RESEND, SCAN_CODE_SET_1,
+    SCAN_CODE_SET_2, SELF_TEST_COMPLETE, keyboard_command as command,
 };
 use super::translation::to_set_1;
 use crate::fifo::{FIFO_SIZE, Fifo};

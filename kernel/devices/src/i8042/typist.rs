@@ -15,7 +15,10 @@ enum State {
     /// SS3: one more byte.
     Single,
     /// CSI: parameters so far, and which of them is next.
-    Control { parameters: [u16; 2], next: usize },
+    Control {
+        parameters: [u16; 2],
+        next: usize,
+    },
 }
 
 /// Remembers the beginning of a sequence.
