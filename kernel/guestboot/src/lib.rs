@@ -10,6 +10,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod acpi;
+pub mod bios_data;
 pub mod config;
 pub mod entry;
 pub mod image;

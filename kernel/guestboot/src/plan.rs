@@ -1,6 +1,7 @@
 //! A plan: what to copy into a virtual machine's memory, and the state in which its first CPU begins.
 
 use crate::acpi;
+use crate::bios_data::bios_data;
 use crate::entry::EntryState;
 use crate::kernel_format::{KernelFormat, UnknownFormat, detect};
 use crate::linux::{self, LinuxError};
@@ -40,7 +41,7 @@ pub struct Copy {
 /// Everything that has to be done before a virtual machine runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartPlan {
-    /// Copies in any order: they do not overlap.
+    /// Copies, to be made in this order. Only the first, of the BIOS data area, may lie under others.
     pub copies: Vec<Copy>,
     /// The first CPU's state.
     pub entry: EntryState,
@@ -112,6 +113,8 @@ pub fn start_plan(guest: &Guest<'_>) -> Result<StartPlan, PlanError> {
         KernelFormat::Multiboot1 => multiboot1::plan(guest).map_err(PlanError::Multiboot1)?,
         KernelFormat::Pvh => pvh::plan(guest).map_err(PlanError::Pvh)?,
     };
+    // Before a kernel that is linked over it.
+    plan.copies.insert(0, bios_data());
     plan.copies.extend(acpi::tables(guest.cpus));
     plan.copies.push(reset_vector());
     Ok(plan)

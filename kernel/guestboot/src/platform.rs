@@ -88,6 +88,8 @@ pub const COM1_IRQ: u8 = 4;
 
 /// VGA registers of a machine with a colour display.
 pub const VGA: PortRange = PortRange::new(0x3c0, 0x1b);
+/// Index and data of its CRT controller, which are among them.
+pub const VGA_CRTC: PortRange = PortRange::new(0x3d4, 2);
 
 /// PCI configuration mechanism 1 (PCI Local Bus 3.0, 3.2.2.3.2): address and data.
 pub const PCI_CONFIG: PortRange = PortRange::new(0xcf8, 8);

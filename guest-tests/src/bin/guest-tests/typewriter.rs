@@ -28,7 +28,7 @@ static CODES: [AtomicU8; SHOWN] = [const { AtomicU8::new(0) }; SHOWN];
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// Shows lines, then those of scan codes up to each Enter; Esc ends it.
-pub fn run() -> ! {
+pub(crate) fn run() -> ! {
     for number in 1..=LINES {
         show(format_args!("line {number} of {LINES}"));
         if number % BURST == 0 {
