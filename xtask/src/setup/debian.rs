@@ -1,5 +1,5 @@
 //! Debian packages that are fetched and unpacked below the cache folder, never installed: Linux kernels to
-//! boot and the busybox of our initramfs. Once there, they are used without asking the network again.
+//! boot, memtest86+ and the busybox of our initramfs. Once there, they are used without asking the network again.
 
 use super::{output, packages};
 use crate::paths;
@@ -58,6 +58,11 @@ impl Distribution {
             .with_context(|| format!("{} holds no kernel", boot.display()))?;
         Ok(LinuxFiles { kernel, initrd: None })
     }
+}
+
+/// memtest86+ for the 32-bit entry of Linux's boot protocol.
+pub fn memtest() -> Result<PathBuf> {
+    Ok(unpacked("memtest86+", false)?.join("boot/memtest86+ia32.bin"))
 }
 
 /// A statically linked busybox.

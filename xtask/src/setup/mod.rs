@@ -3,7 +3,7 @@
 mod debian;
 mod packages;
 
-pub use debian::{Distribution, busybox};
+pub use debian::{Distribution, busybox, memtest};
 pub use packages::{Need, missing, require};
 
 use crate::paths::BARE_TARGET;

@@ -11,6 +11,7 @@ pub mod image_tests;
 pub mod junit;
 pub mod linux;
 pub mod linux_life;
+pub mod memtest;
 pub mod refused;
 pub mod repeated;
 mod reporter;

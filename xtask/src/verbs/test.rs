@@ -14,6 +14,7 @@ use crate::testing::host::HostTests;
 use crate::testing::image_tests::ImageTests;
 use crate::testing::linux::{Installer, LinuxBoot};
 use crate::testing::linux_life::LinuxLife;
+use crate::testing::memtest::Memtest;
 use crate::testing::refused::Refused;
 use crate::testing::repeated::RepeatedBoots;
 use crate::testing::screen::ScreenTests;
@@ -115,6 +116,7 @@ fn suites(arguments: &Arguments, machines: &[String]) -> Result<Vec<Box<dyn Suit
             suites.push(Box::new(LinuxBoot::hosted(name, Distribution::Cloud)));
             suites.push(Box::new(GuestTestSuite::hosted(name)));
             suites.push(Box::new(ScreenTests::hosted(name)));
+            suites.push(Box::new(DemoSuite::hosted(name)));
         }
     }
     if !arguments.reference {
@@ -123,6 +125,7 @@ fn suites(arguments: &Arguments, machines: &[String]) -> Result<Vec<Box<dyn Suit
         }
         suites.push(Box::new(Refused::new()));
         suites.push(Box::new(BadInput::new(FASTEST)));
+        suites.push(Box::new(Memtest::begins(FASTEST)));
         suites.push(Box::new(Endings::new(FASTEST)));
         suites.push(Box::new(ImageTests));
         suites.push(Box::new(FuzzTests));
@@ -138,7 +141,7 @@ const FURTHER_MODELS: [&str; 2] = ["bochs-vmx:corei7_haswell_4770", "bochs-vmx:c
 fn long_suites(machines: &[String]) -> Vec<Box<dyn Suite>> {
     let mut suites: Vec<Box<dyn Suite>> = Vec::new();
     for name in machines {
-        suites.push(Box::new(DemoSuite::hosted(name)));
+        suites.push(Box::new(Memtest::whole_pass(name)));
     }
     for name in FURTHER_MODELS.into_iter().filter(|_| machines.iter().any(|machine| machine == "bochs-vmx")) {
         suites.push(Box::new(LinuxBoot::hosted(name, Distribution::Cloud)));
