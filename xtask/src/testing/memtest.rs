@@ -30,7 +30,7 @@ const BEGINNING: [&str; 3] = ["Memtest86+ v", "[Moving inversions", "[Modulo 20"
 /// What it shows after a pass.
 const PASS: &str = "Pass:  1 ";
 /// What it shows all the time.
-const NO_ERRORS: &str = "Errors: 0 ";
+const NO_ERRORS: &str = "Errors: 0";
 
 /// memtest86+ on one machine.
 pub struct Memtest {
