@@ -104,6 +104,15 @@ pub(crate) fn init() {
     reload_task_register();
 }
 
+/// Copies the GDT to memory of a test's own, which may go on behind it.
+pub fn copy_to(address: u64) {
+    // SAFETY: plain data that is not changed meanwhile.
+    let entries = unsafe { GDT.get().read() };
+    for (entry, slot) in entries.into_iter().zip((address..).step_by(8)) {
+        crate::memory::write64(slot, entry);
+    }
+}
+
 /// Writes a fresh TSS descriptor (LTR marks it busy) and loads it.
 fn reload_task_register() {
     let x86_64::structures::gdt::Descriptor::SystemSegment(low, high) =

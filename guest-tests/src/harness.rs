@@ -84,7 +84,7 @@ fn report(event: &str, text: fmt::Arguments<'_>) {
 }
 
 /// Runs or lists the tests that the command line names: words are parts of names, and none means all.
-/// `list` lists; `skip=NAME` leaves one out; `reference`, `no-excuses` and `on=MACHINE` describe the machine.
+/// `list` lists; `only=NAME` asks for one, `skip=NAME` leaves one out; `reference`, `no-excuses` and `on=MACHINE` describe the machine.
 pub fn run(boot: &Boot) {
     const WORDS: [&str; 3] = ["list", "reference", "no-excuses"];
     let is_filter = |w: &&str| !w.contains('=') && !WORDS.contains(w);
@@ -92,7 +92,8 @@ pub fn run(boot: &Boot) {
     for test in sorted() {
         let mut filters = boot.words().filter(is_filter).peekable();
         let name = arrayvec::ArrayString::<128>::try_from(format_args!("{test}")).unwrap_or_default();
-        if filters.peek().is_some() && !filters.any(|f| name.contains(f)) {
+        let another = boot.value("only").is_some_and(|only| only != &*name);
+        if another || filters.peek().is_some() && !filters.any(|f| name.contains(f)) {
             continue;
         }
         count += 1;

@@ -4,12 +4,13 @@
 use crate::hw::Backend;
 use crate::mem::stack::{Stack, this_cpu};
 use crate::vm::{self, Machine};
-use crate::{apic, console, machine, mem, println, run};
+use crate::{apic, console, machine, mem, println, run, time};
 use abi::boot::{BootInfo, PhysRange};
 use alloc::vec::Vec;
 use guestboot::config::{self, Config, Console, OnExit, Restart, VmConfig, VmModules};
 use guestboot::modules::{CONFIG_NAME, Modules};
 use vmm::Vcpu as _;
+use vmm::board::NEVER;
 use vmm::state::StopReason;
 
 /// Kept back from a guest that gets "all" memory: nested page tables and the like.
@@ -117,13 +118,15 @@ fn without_file(files: &Files<'_>) -> (Config, Vec<(VmConfig, VmModules)>) {
 /// Runs one virtual machine until it ends for good.
 fn run_one<B: Backend>(config: &VmConfig, files: &vm::Files<'_>, stack: &Stack) {
     let name = &config.name;
+    // Counted once: a guest that resets itself for ever ends, too.
+    let expires = config.time_limit.map_or(NEVER, time::tsc_after);
     loop {
         let machine = match vm::build::<B>(config, files) {
             Ok(machine) => machine,
             Err(error) => return println!("vm {name}: not started: {error}"),
         };
         println!("vm {name}: started on {} with {} MiB, {}", B::NAME, config.memory >> 20, own_memory());
-        let (machine, reason) = machine.run(stack, config.profile);
+        let (machine, reason) = machine.run(stack, config.profile, expires);
         report(&machine, name, &reason, config.profile);
         machine.free();
         let restart = match reason {
@@ -139,7 +142,8 @@ fn run_one<B: Backend>(config: &VmConfig, files: &vm::Files<'_>, stack: &Stack) 
 }
 
 fn own_memory() -> alloc::string::String {
-    alloc::format!("hypervisor {} KiB", mem::own() >> 10)
+    let (own, heap, free) = (mem::own() >> 10, mem::heap_used(), mem::available() >> 10);
+    alloc::format!("{free} KiB free, heap {heap} bytes, hypervisor {own} KiB")
 }
 
 /// The end of a virtual machine, in lines for a person.

@@ -4,6 +4,7 @@
 
 use crate::{apic, cpu};
 use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 use vmm::firmware::Firmware;
 use x86_64::instructions::port::Port;
 
@@ -19,6 +20,12 @@ static TSC_KHZ: AtomicU64 = AtomicU64::new(0);
 /// The TSC's frequency in kHz.
 pub fn tsc_khz() -> u64 {
     TSC_KHZ.load(Ordering::Relaxed)
+}
+
+/// The TSC when this much time has passed.
+pub fn tsc_after(time: Duration) -> u64 {
+    let ticks = time.as_millis() * u128::from(tsc_khz());
+    cpu::rdtsc().saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX))
 }
 
 /// Measures the TSC and the local APIC's timer, and sets the latter up.

@@ -57,6 +57,13 @@ pub enum LoaderError {
         /// One past its last address.
         end: u32,
     },
+    /// A module lies where something else lies.
+    Overlap {
+        /// The module.
+        module: PhysRange,
+        /// What else lies there.
+        with: &'static str,
+    },
     /// The command lines do not fit.
     TooMuchText {
         /// Length of the string that was too much.
@@ -106,6 +113,10 @@ impl fmt::Display for LoaderError {
                 f,
                 "{what} at {address:#x} does not end within {} KiB; shorten it in the boot menu",
                 MAX_STRING / 1024
+            ),
+            Self::Overlap { module: PhysRange { start, len }, with } => write!(
+                f,
+                "the module of {len:#x} bytes at {start:#x} overlaps {with}; this is a fault of the boot loader"
             ),
             Self::NotUtf8 { what } => write!(f, "{what} is not UTF-8; correct it in the boot menu"),
             Self::NoMemoryMap => {

@@ -15,6 +15,7 @@ pub const REACH: u64 = 1 << 32;
 /// The memory map with the loader's own image and every module reserved, so that nothing which is still
 /// needed can be allocated.
 pub fn memory_map(found: &Found<'_>, own_image: PhysRange) -> Result<MemoryMap, LoaderError> {
+    check_overlaps(found, own_image)?;
     let mut map = MemoryMap::new(&found.memory)?;
     map.reserve(own_image, MemoryKind::Image)?;
     for module in &found.modules {
@@ -25,6 +26,21 @@ pub fn memory_map(found: &Found<'_>, own_image: PhysRange) -> Result<MemoryMap, 
         return Err(LoaderError::TooLittleMemory { usable });
     }
     Ok(map)
+}
+
+/// Refuses modules of which a part was overwritten, or that have overwritten us. Empty ones lie nowhere.
+fn check_overlaps(found: &Found<'_>, own_image: PhysRange) -> Result<(), LoaderError> {
+    let mut modules = found.modules.iter().map(|module| module.data).filter(|data| data.len != 0);
+    while let Some(module) = modules.next() {
+        let overlaps = |other: PhysRange| module.start < other.end() && other.start < module.end();
+        if overlaps(own_image) {
+            return Err(LoaderError::Overlap { module, with: "the hypervisor's image" });
+        }
+        if modules.clone().any(overlaps) {
+            return Err(LoaderError::Overlap { module, with: "another module" });
+        }
+    }
+    Ok(())
 }
 
 /// The boot information but for the kernel's place and the memory map, which allocations still change. Whatever
@@ -92,6 +108,57 @@ mod tests {
         };
         assert_eq!(kind_at(OWN_IMAGE.end() - 1), Some(MemoryKind::Image));
         assert_eq!(kind_at(MODULE.end() - 1), Some(MemoryKind::Module));
+    }
+
+    #[test]
+    fn modules_that_overlap_are_refused() {
+        let end = MODULE.end();
+        for (start, len, with) in [
+            (MODULE.start, MODULE.len, Some("another module")),
+            (end - 1, 0x1000, Some("another module")),
+            (MODULE.start - 0xfff, 0x1000, Some("another module")),
+            (MODULE.start - 1, MODULE.len + 2, Some("another module")),
+            (OWN_IMAGE.start - 1, 2, Some("the hypervisor's image")),
+            (OWN_IMAGE.end() - 1, 1, Some("the hypervisor's image")),
+            (OWN_IMAGE.start + 1, 1, Some("the hypervisor's image")),
+            (end, 0x1000, None),
+            (OWN_IMAGE.end(), 1, None),
+            (MODULE.start + 1, 0, None),
+            (OWN_IMAGE.start + 1, 0, None),
+        ] {
+            let mut found = found(64 << 20);
+            let data = PhysRange { start, len };
+            found.modules.push(FoundModule { data, cmdline: "second" });
+            let overlap = match memory_map(&found, OWN_IMAGE) {
+                Ok(_) => None,
+                Err(LoaderError::Overlap { with, .. }) => Some(with),
+                Err(other) => panic!("{data:x?}: {other}"),
+            };
+            assert_eq!(overlap, with, "{data:x?}");
+        }
+    }
+
+    #[test]
+    fn as_many_modules_as_there_is_room_for() {
+        let mut found = found(64 << 20);
+        let room = found.modules.remaining_capacity() as u32;
+        for number in 0..room {
+            let start = 0x40_0000 + number * 0x1000;
+            found.add_module(start, start + 1 + number, "m").unwrap();
+        }
+        assert_eq!(found.add_module(0x80_0000, 0x80_1000, "too much"), Err(LoaderError::TooManyModules));
+        memory_map(&found, OWN_IMAGE).unwrap();
+    }
+
+    #[test]
+    fn modules_lie_between_their_ends() {
+        let mut found = found(64 << 20);
+        for (start, end, len) in [(0, 0, 0), (u32::MAX, u32::MAX, 0), (0, u32::MAX, u32::MAX), (7, 8, 1)] {
+            found.add_module(start, end, "").unwrap();
+            assert_eq!(found.modules.last().unwrap().data.len, len.into());
+        }
+        let (start, end) = (0x1000, 0xfff);
+        assert_eq!(found.add_module(start, end, ""), Err(LoaderError::BadModule { start, end }));
     }
 
     #[test]

@@ -149,6 +149,12 @@ impl Boot {
 
 static BOOT: Single<Option<Boot>> = Single::new(None);
 
+/// What the boot loader has said.
+pub fn get() -> &'static Boot {
+    // SAFETY: written once, before any test runs.
+    unsafe { (*BOOT.get()).as_ref() }.expect("the entry code has asked the boot loader")
+}
+
 impl Protocol {
     pub(crate) fn from_magic(magic: u32) -> Self {
         match magic {

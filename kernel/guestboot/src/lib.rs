@@ -12,6 +12,7 @@ extern crate std;
 pub mod acpi;
 pub mod bios_data;
 pub mod config;
+mod duration;
 pub mod entry;
 pub mod image;
 pub mod kernel_format;

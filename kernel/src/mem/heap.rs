@@ -22,6 +22,11 @@ impl Heap {
         // SAFETY: the caller's promise.
         unsafe { self.0.lock().init(bottom, bytes) };
     }
+
+    /// Bytes in use.
+    pub(super) fn used(&self) -> usize {
+        self.0.lock().used()
+    }
 }
 
 // SAFETY: the inner heap hands out disjoint blocks, under a lock.

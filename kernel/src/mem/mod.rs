@@ -93,6 +93,11 @@ pub fn available() -> u64 {
     FREE.lock().total()
 }
 
+/// Bytes of the heap that are in use.
+pub fn heap_used() -> usize {
+    HEAP.used()
+}
+
 /// Bytes that the hypervisor uses for itself, the image included.
 pub fn own() -> u64 {
     OWN.load(Ordering::Relaxed)

@@ -20,7 +20,7 @@ use guestboot::plan::{self, GuestModule, PlanError, Source, StartPlan};
 use ram::{Ram, TooMuch};
 use spin::Mutex;
 use tables::{HostTables, SharedTables, TEXT_PAGE_PROTECTED, TextPageProtection};
-use vmm::board::{Board, BoardSetup, ConsoleSink, VcpuPort};
+use vmm::board::{Board, BoardSetup, ConsoleSink, NEVER, VcpuPort};
 use vmm::clock::VmClock;
 use vmm::counters::Counters;
 use vmm::cpuid::{self, CpuidTable};
@@ -146,8 +146,9 @@ pub fn build<B: Backend>(config: &VmConfig, files: &Files<'_>) -> Result<Machine
 }
 
 impl<B: Backend> Machine<B> {
-    /// Runs it on `stack` until it stops.
-    pub fn run(self, stack: &Stack, profile: bool) -> (Self, StopReason) {
+    /// Runs it on `stack` until it stops, at the latest when the TSC is at `expires`.
+    pub fn run(mut self, stack: &Stack, profile: bool, expires: u64) -> (Self, StopReason) {
+        self.guest.state.expires = expires;
         let (guest, reason) = run::run(self.guest, stack, profile);
         screen::finish(&guest.state, guest.state.now(&guest.hw));
         (Self { guest, nested: self.nested }, reason)
@@ -297,6 +298,7 @@ fn vcpu_state(
         not_emulated: None,
         halted: false,
         stop: None,
+        expires: NEVER,
         counters: Counters::default(),
     }
 }

@@ -7,7 +7,7 @@ use crate::board::NEVER;
 use crate::emulate;
 use crate::hazard;
 use crate::screen;
-use crate::state::{StopReason, VcpuState};
+use crate::state::{StopReason, VcpuState, host_tsc};
 use crate::vcpu::{Vcpu, Window};
 use devices::effects::{Nanos, PowerEvent};
 use x86defs::control::Rflags;
@@ -30,6 +30,10 @@ pub fn prepare<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, taken: u32) -> Next
         return Next::Stop;
     }
     if taken & hazard::TIMER != 0 || state.halted {
+        if host_tsc(vcpu) >= state.expires {
+            state.stop = Some(StopReason::TimeLimit);
+            return Next::Stop;
+        }
         run_due(vcpu, state);
     }
     let cr8 = vcpu.cr8();
@@ -74,14 +78,14 @@ fn run_due<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState) {
     }
 }
 
-/// The host TSC at which the virtual CPU's next timer is due; [`NEVER`].
+/// The host TSC at which the virtual CPU's next timer is due or its time is over; [`NEVER`].
 pub fn next_deadline<V: Vcpu>(vcpu: &V, state: &VcpuState) -> u64 {
     let lapic = state.lapic.deadline().map_or(NEVER, |at| at.saturating_add(vcpu.tsc_offset()));
     let board = match state.vm.board.next_deadline() {
         NEVER => NEVER,
         at => state.vm.clock.host_tsc(Nanos(at)),
     };
-    lapic.min(board)
+    lapic.min(board).min(state.expires)
 }
 
 /// A guest that halts with interrupts off sleeps for ever: this machine has no other source of NMIs.

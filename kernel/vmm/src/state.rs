@@ -31,6 +31,8 @@ pub enum StopReason {
     TripleFault,
     /// The guest halted with interrupts off: nothing can wake it.
     Halted,
+    /// It has run for as long as its configuration allows.
+    TimeLimit,
     /// The guest did something that is not supported.
     Unsupported(String),
 }
@@ -51,6 +53,7 @@ impl fmt::Display for StopReason {
                 f.write_str("triple fault: an exception while delivering a double fault")
             }
             StopReason::Halted => f.write_str("the guest halted with interrupts off, so nothing can wake it"),
+            StopReason::TimeLimit => f.write_str("its time limit is over"),
             StopReason::Unsupported(what) => f.write_str(what),
         }
     }
@@ -127,6 +130,8 @@ pub struct VcpuState {
     pub halted: bool,
     /// Why it stops.
     pub stop: Option<StopReason>,
+    /// The host TSC at which it has to stop, or [`NEVER`](crate::board::NEVER).
+    pub expires: u64,
     /// What has happened so far.
     pub counters: Counters,
 }

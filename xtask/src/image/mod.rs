@@ -54,7 +54,7 @@ pub fn build() -> Result<Image> {
     Ok(Image { path, kernel, loaded })
 }
 
-/// The guest tests, in the containers that bare machines and the hypervisor boot.
+/// A guest with tests, in the containers that bare machines and the hypervisor boot.
 #[derive(Clone, Debug)]
 pub struct GuestTests {
     /// ELF32 for multiboot 1.
@@ -63,17 +63,25 @@ pub struct GuestTests {
     pub bzimage: PathBuf,
 }
 
-/// Builds the guest tests and puts both containers into `target/gossamer`.
+/// Builds the guest tests.
 pub fn build_guest_tests() -> Result<GuestTests> {
+    build_guest("guest-tests")
+}
+
+/// Builds the guests that misbehave.
+pub fn build_hostile_guests() -> Result<GuestTests> {
+    build_guest("hostile")
+}
+
+/// Builds a guest of package guest-tests and puts both containers into `target/gossamer`.
+fn build_guest(name: &str) -> Result<GuestTests> {
     build_guests()?;
-    let link = guest_link("guest-tests")?;
-    let images = paths::images()?;
-    let (multiboot, bzimage) = (images.join("guest-tests.elf"), images.join("guest-tests.bzimage"));
-    files::update(
-        &multiboot,
-        &elf32::to_elf32(&link, LINKED_IN_PLACE).context("cannot pack the guest tests")?,
-    )?;
-    files::update(&bzimage, &bzimage::to_bzimage(&link).context("cannot pack the guest tests")?)?;
+    let link = guest_link(name)?;
+    let folder = paths::images()?;
+    let (multiboot, bzimage) = (folder.join(format!("{name}.elf")), folder.join(format!("{name}.bzimage")));
+    let packed = || format!("cannot pack the guest {name}");
+    files::update(&multiboot, &elf32::to_elf32(&link, LINKED_IN_PLACE).with_context(packed)?)?;
+    files::update(&bzimage, &bzimage::to_bzimage(&link).with_context(packed)?)?;
     Ok(GuestTests { multiboot, bzimage })
 }
 

@@ -69,6 +69,36 @@ const CASES: &[Case] = &[
         good_follows: true,
     },
     Case {
+        name: "no-cpus",
+        config: "[[vm]]\nname = \"bad\"\ncpus = 0\nmemory = \"64M\"\nkernel = \"vmlinuz\"\n",
+        message: &["gossamer.toml:3:8: vm \"bad\": cpus: expected", "found 0"],
+        good_follows: true,
+    },
+    Case {
+        name: "absurd-number",
+        config: "[[vm]]\nname = \"bad\"\nmemory = 9223372036854775807\nkernel = \"vmlinuz\"\n",
+        message: &["gossamer.toml:3:10: vm \"bad\": memory: expected", "found"],
+        good_follows: true,
+    },
+    Case {
+        name: "name-twice",
+        config: "[[vm]]\nname = \"good\"\nmemory = \"64M\"\nkernel = \"guest-tests\"\ncmdline = \"list\"\n",
+        message: &["vm \"good\": name: expected no repetition, found \"good\" again (first in line 2)"],
+        good_follows: true,
+    },
+    Case {
+        name: "key-twice",
+        config: "[[vm]]\nname = \"bad\"\ncpus = 1\ncpus = 1\n",
+        message: &["gossamer.toml:4:1: duplicate key"],
+        good_follows: false,
+    },
+    Case {
+        name: "control-characters",
+        config: "[[vm]]\nname = \"bad\"\n\"\\u001b[2J\\u009b\" = 1\nmemory = \"64M\"\nkernel = \"vmlinuz\"\n",
+        message: &["vm \"bad\": \\u{1b}[2J\\u{9b}: unknown key"],
+        good_follows: true,
+    },
+    Case {
         name: "missing-module",
         config: "[[vm]]\nname = \"bad\"\nmemory = \"64M\"\nkernel = \"bzImage\"\n",
         message: &["gossamer.toml:4:10: vm \"bad\": kernel: no boot module is named \"bzImage\"", GOOD],
@@ -127,8 +157,11 @@ impl BadInput {
         *log = running.story();
         ensure!(ending? == Ending::PowerOff, "the machine was not switched off");
         let transcript = running.transcript();
-        let says =
-            |line: &str| line.contains(HYPERVISOR) && case.message.iter().all(|part| line.contains(part));
+        let says = |line: &str| {
+            line.contains(HYPERVISOR)
+                && !line.contains(char::is_control)
+                && case.message.iter().all(|part| line.contains(part))
+        };
         ensure!(transcript.lines().any(says), "no line of the hypervisor says {:?}", case.message);
         let good_ran = transcript.contains(&format!("{PREFIX}{DONE}"));
         ensure!(

@@ -5,6 +5,7 @@ use crate::guest::{self, module};
 use crate::machine::{self, Boot, Content, Limits, Machine, Payload, Protocol, Running};
 use abi::test_protocol::{DONE, FAIL, LIST, PASS, PREFIX, SKIP, START};
 use anyhow::{Result, bail, ensure};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Wall time of all tests on the fastest machine.
@@ -36,7 +37,7 @@ impl GuestTestSuite {
 
     fn boot(&self, subjects: &Subjects, words: &str) -> Result<Boot> {
         let (payload, memory) = if self.reference {
-            (bare(subjects, &format!("reference {words}"))?, BARE_MEMORY)
+            (bare(&subjects.guest_tests()?.multiboot, &format!("reference {words}")), BARE_MEMORY)
         } else {
             (hosted(subjects, &format!("on={} {words}", self.machine))?, guest::LEAST_MACHINE_MEMORY)
         };
@@ -50,18 +51,7 @@ impl Suite for GuestTestSuite {
     }
 
     fn list(&self, subjects: &Subjects) -> Result<Vec<String>> {
-        let machine = machine::by_name(machine::EMULATED[0])?;
-        let boot = Boot { payload: bare(subjects, "list")?, memory: BARE_MEMORY, counting: false };
-        let mut running = machine.start(&boot, limits(&*machine))?;
-        let mut tests = Vec::new();
-        while let Some(line) = running.line()? {
-            match line.strip_prefix(PREFIX).map(split) {
-                Some((LIST, name)) => tests.push(name.to_owned()),
-                Some((DONE, _)) => return Ok(tests),
-                _ => {}
-            }
-        }
-        bail!("the guest tests did not list themselves:\n{}", running.transcript())
+        names(&subjects.guest_tests()?.multiboot)
     }
 
     fn run(&self, subjects: &Subjects, reporter: &Reporter) -> Result<()> {
@@ -155,13 +145,29 @@ fn hosted(subjects: &Subjects, words: &str) -> Result<Payload> {
     Ok(guest::hypervisor(subjects.image()?, vec![tests]))
 }
 
-fn bare(subjects: &Subjects, words: &str) -> Result<Payload> {
-    Ok(Payload::Multiboot {
-        image: subjects.guest_tests()?.multiboot.clone(),
+/// The tests in this image, which lists itself.
+pub fn names(image: &Path) -> Result<Vec<String>> {
+    let machine = machine::by_name(machine::EMULATED[0])?;
+    let boot = Boot { payload: bare(image, "list"), memory: BARE_MEMORY, counting: false };
+    let mut running = machine.start(&boot, limits(&*machine))?;
+    let mut tests = Vec::new();
+    while let Some(line) = running.line()? {
+        match line.strip_prefix(PREFIX).map(split) {
+            Some((LIST, name)) => tests.push(name.to_owned()),
+            Some((DONE, _)) => return Ok(tests),
+            _ => {}
+        }
+    }
+    bail!("the guest tests did not list themselves:\n{}", running.transcript())
+}
+
+fn bare(image: &Path, words: &str) -> Payload {
+    Payload::Multiboot {
+        image: image.to_owned(),
         protocol: Protocol::Multiboot1,
         cmdline: words.to_owned(),
         modules: Vec::new(),
-    })
+    }
 }
 
 fn limits(machine: &dyn Machine) -> Limits {

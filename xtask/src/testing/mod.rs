@@ -4,9 +4,11 @@ pub mod bad_input;
 pub mod cost;
 pub mod demos;
 pub mod endings;
+pub mod entry;
 pub mod fuzz;
 pub mod guest_tests;
 pub mod host;
+pub mod hostile;
 pub mod image_tests;
 pub mod junit;
 pub mod linux;
@@ -65,6 +67,7 @@ pub struct Subjects {
     guest_tests: OnceLock<Result<GuestTests, String>>,
     demos: OnceLock<Result<Vec<PathBuf>, String>>,
     bare_demos: [OnceLock<Result<String, String>>; DEMOS.len()],
+    hostile_guests: OnceLock<Result<GuestTests, String>>,
 }
 
 impl Subjects {
@@ -91,6 +94,12 @@ impl Subjects {
     pub fn bare_demo(&self, index: usize) -> Result<&str> {
         let transcript = || demos::bare(index, demos::FASTEST, self).map_err(|error| format!("{error:#}"));
         built(self.bare_demos[index].get_or_init(transcript)).map(String::as_str)
+    }
+
+    /// The guests that misbehave.
+    pub fn hostile_guests(&self) -> Result<&GuestTests> {
+        let build = || image::build_hostile_guests().map_err(|error| format!("{error:#}"));
+        built(self.hostile_guests.get_or_init(build))
     }
 }
 

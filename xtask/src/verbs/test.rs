@@ -8,9 +8,11 @@ use crate::testing::bad_input::BadInput;
 use crate::testing::cost::CostTests;
 use crate::testing::demos::DemoSuite;
 use crate::testing::endings::Endings;
+use crate::testing::entry::Entry;
 use crate::testing::fuzz::FuzzTests;
 use crate::testing::guest_tests::GuestTestSuite;
 use crate::testing::host::HostTests;
+use crate::testing::hostile::HostileGuests;
 use crate::testing::image_tests::ImageTests;
 use crate::testing::linux::{Installer, LinuxBoot};
 use crate::testing::linux_life::LinuxLife;
@@ -117,6 +119,9 @@ fn suites(arguments: &Arguments, machines: &[String]) -> Result<Vec<Box<dyn Suit
             suites.push(Box::new(GuestTestSuite::hosted(name)));
             suites.push(Box::new(ScreenTests::hosted(name)));
             suites.push(Box::new(DemoSuite::hosted(name)));
+            if arguments.full || name == FASTEST {
+                suites.push(Box::new(HostileGuests::new(name)));
+            }
         }
     }
     if !arguments.reference {
@@ -124,6 +129,7 @@ fn suites(arguments: &Arguments, machines: &[String]) -> Result<Vec<Box<dyn Suit
             suites.extend(long_suites(machines));
         }
         suites.push(Box::new(Refused::new()));
+        suites.push(Box::new(Entry::new()));
         suites.push(Box::new(BadInput::new(FASTEST)));
         suites.push(Box::new(Memtest::begins(FASTEST)));
         suites.push(Box::new(Endings::new(FASTEST)));

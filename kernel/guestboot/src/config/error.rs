@@ -3,7 +3,7 @@
 use crate::memory_map::BadMemorySize;
 use crate::modules::ModuleError;
 use alloc::string::String;
-use core::fmt;
+use core::fmt::{self, Write as _};
 
 /// A place in a text, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,8 +148,21 @@ impl ConfigError {
     }
 }
 
+/// Writes text with its control characters escaped, so that nothing in a file reaches a terminal as a command.
+struct Printable<'a, 'f>(&'a mut fmt::Formatter<'f>);
+
+impl fmt::Write for Printable<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|character| match character.is_control() {
+            true => write!(self.0, "{}", character.escape_default()),
+            false => self.0.write_char(character),
+        })
+    }
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut Printable(f);
         let Position { line, column } = self.position;
         write!(f, "{}:{line}:{column}: ", self.file)?;
         match &self.vm {
@@ -160,7 +173,7 @@ impl fmt::Display for ConfigError {
         if let Some(key) = &self.key {
             write!(f, "{key}: ")?;
         }
-        self.problem.fmt(f)
+        write!(f, "{}", self.problem)
     }
 }
 

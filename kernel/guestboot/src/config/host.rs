@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use toml::de::DeValue;
 
-const KEYS: &[&str] = &["console", "on_exit", "vm"];
+pub(super) const KEYS: &[&str] = &["console", "on_exit", "vm"];
 const CONSOLE: &str = r#""com1" to "com4", an I/O port, "vga", "pci-serial", "none", or a list of them"#;
 const ONE_CONSOLE: &str = r#""com1" to "com4", an I/O port, "vga" or "pci-serial""#;
 const ON_EXIT: &str = r#""poweroff", "halt" or "reboot""#;

@@ -3,6 +3,8 @@
 //! A mistake in one `[[vm]]` costs that virtual machine only: [`parse`] returns the good ones and an error
 //! for everything that it did not understand.
 
+#[cfg(test)]
+mod bad_values;
 mod error;
 mod host;
 mod table;
@@ -18,6 +20,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
 use table::{Errors, Table};
 use toml::de::DeTable;
 use x86defs::addr::PAGE_SIZE;
@@ -136,6 +139,8 @@ pub struct VmConfig {
     pub compat: Compat,
     /// First port of the debug exit.
     pub debug_exit: Option<u16>,
+    /// How long it may run, restarts included; without end if nothing is said.
+    pub time_limit: Option<Duration>,
     /// Whether time spent in the hypervisor is counted.
     pub profile: bool,
 }
@@ -292,6 +297,7 @@ pub fn without_file(modules: &Modules<'_>, memory: u64) -> Result<(Config, VmMod
         input: Input::Auto,
         compat: Compat::None,
         debug_exit: None,
+        time_limit: None,
         profile: false,
     };
     let config = Config { vms: alloc::vec![vm], ..Config::default() };

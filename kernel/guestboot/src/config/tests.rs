@@ -60,6 +60,7 @@ fn every_key_is_read() {
         input = "keyboard"
         compat = "qemu"
         debug_exit = 0xf4
+        time_limit = "90s"
         profile = true
         "#,
     );
@@ -73,6 +74,7 @@ fn every_key_is_read() {
     assert_eq!(vm.unknown_msrs, UnknownMsrs::Ignore);
     assert_eq!((vm.on_reset, vm.on_triple_fault), (Restart::Stop, Restart::Restart));
     assert_eq!((vm.input, vm.compat, vm.debug_exit), (Input::Keyboard, Compat::Qemu, Some(0xf4)));
+    assert_eq!(vm.time_limit, Some(Duration::from_secs(90)));
     assert!(vm.profile);
 }
 
@@ -86,6 +88,7 @@ fn what_is_not_said_has_a_default() {
     assert_eq!(vm.unknown_msrs, UnknownMsrs::Fault);
     assert_eq!((vm.on_reset, vm.on_triple_fault), (Restart::Restart, Restart::Stop));
     assert_eq!((vm.input, vm.compat, vm.debug_exit), (Input::Auto, Compat::None, None));
+    assert_eq!(vm.time_limit, None);
     assert!(!vm.profile);
 }
 
@@ -202,6 +205,12 @@ fn bad_values_are_named() {
         vm("19: vm \"web\": on_triple_fault: expected \"restart\" or \"stop\", found []".into())
     );
     assert_eq!(
+        vm_error("time_limit = 10"),
+        vm("14: vm \"web\": time_limit: expected a time such as \"500ms\", \"10s\", \"5m\" or \"2h\", at \
+            most ten years, found 10"
+            .into())
+    );
+    assert_eq!(
         vm_error("profile = 1"),
         vm("11: vm \"web\": profile: expected true or false, found 1".into())
     );
@@ -239,7 +248,8 @@ fn unknown_keys_list_the_known_ones() {
     assert_eq!(
         vm_error("cpu = 1"),
         "gossamer.toml:2:1: vm \"web\": cpu: unknown key, expected one of name, cpus, memory, kernel, initrd, \
-         modules, cmdline, unknown_msrs, on_reset, on_triple_fault, input, compat, debug_exit, profile"
+         modules, cmdline, unknown_msrs, on_reset, on_triple_fault, input, compat, debug_exit, \
+         time_limit, profile"
     );
 }
 

@@ -4,13 +4,14 @@ use super::error::{Position, Problem, VmLabel};
 use super::table::{Entry, Table, port, unsigned};
 use super::{Compat, Input, ModuleLine, ModuleName, Restart, UnknownMsrs, VmConfig};
 use crate::platform::{self, DEBUG_EXIT_PORTS, PortRange};
-use crate::{memory_map, size};
+use crate::{duration, memory_map, size};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-const KEYS: &[&str] = &[
+pub(super) const KEYS: &[&str] = &[
     "name",
     "cpus",
     "memory",
@@ -24,6 +25,7 @@ const KEYS: &[&str] = &[
     "input",
     "compat",
     "debug_exit",
+    "time_limit",
     "profile",
 ];
 const NAME: &str = "1 to 32 letters, digits, \"-\", \"_\" or \".\"";
@@ -37,6 +39,7 @@ const UNKNOWN_MSRS: &str = "\"fault\" or \"ignore\"";
 const INPUT: &str = "\"auto\", \"serial\" or \"keyboard\"";
 const COMPAT: &str = "\"none\" or \"qemu\"";
 const DEBUG_EXIT: &str = "the first of four I/O ports that no device has, such as 0xf4";
+const TIME_LIMIT: &str = "a time such as \"500ms\", \"10s\", \"5m\" or \"2h\", at most ten years";
 const RESTART: &str = "\"restart\" or \"stop\"";
 
 const LONGEST_NAME: usize = 32;
@@ -74,6 +77,7 @@ pub(super) fn vm(table: &mut Table<'_>, names: &mut Names) -> Option<VmConfig> {
     let compats = [("none", Compat::None), ("qemu", Compat::Qemu)];
     let compat = table.optional("compat", Compat::None, |entry| entry.word(&compats, COMPAT));
     let debug_exit = table.optional("debug_exit", None, |entry| debug_exit(entry).map(Some));
+    let time_limit = table.optional("time_limit", None, |entry| time_limit(entry).map(Some));
     let profile = table.optional("profile", false, |entry| entry.boolean());
     table.finish(KEYS)?;
     Some(VmConfig {
@@ -90,6 +94,7 @@ pub(super) fn vm(table: &mut Table<'_>, names: &mut Names) -> Option<VmConfig> {
         input: input?,
         compat: compat?,
         debug_exit: debug_exit?,
+        time_limit: time_limit?,
         profile: profile?,
     })
 }
@@ -168,4 +173,8 @@ fn debug_exit(entry: &Entry<'_, '_>) -> Option<u16> {
         Some(first) if platform::is_free(PortRange::new(first, DEBUG_EXIT_PORTS)) => Some(first),
         _ => entry.unexpected(DEBUG_EXIT),
     }
+}
+
+fn time_limit(entry: &Entry<'_, '_>) -> Option<Duration> {
+    entry.value.as_str().and_then(duration::parse).or_else(|| entry.unexpected(TIME_LIMIT))
 }

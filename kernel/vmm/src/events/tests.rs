@@ -311,3 +311,24 @@ fn the_boards_timer_interrupts_when_it_is_due() {
     let next = next_deadline(&machine.vcpu, &machine.state);
     assert!(next > machine.vcpu.host_tsc && next != NEVER, "it is periodic");
 }
+
+#[test]
+fn a_time_limit_is_a_deadline_and_ends_the_virtual_machine() {
+    let expires = 5 * TSC_KHZ;
+    for halted in [false, true] {
+        let mut machine = Machine::new(FakeVcpu::real());
+        machine.state.expires = expires;
+        machine.state.halted = halted;
+        machine.vcpu.rflags.set(Rflags::IF, true);
+        // The guest's own clock has no say in it.
+        machine.vcpu.set_tsc(1 << 60);
+        machine.vcpu.host_tsc = expires - 1;
+        assert!(next_deadline(&machine.vcpu, &machine.state) <= expires);
+        machine.state.port.alert(hazard::TIMER);
+        assert_ne!(machine.prepare(), Next::Stop, "halted: {halted}");
+        machine.vcpu.host_tsc = expires;
+        machine.state.port.alert(hazard::TIMER);
+        assert_eq!(machine.prepare(), Next::Stop, "halted: {halted}");
+        assert_eq!(machine.state.stop, Some(StopReason::TimeLimit));
+    }
+}

@@ -1,7 +1,7 @@
 //! Doubles of what surrounds a virtual CPU: its virtual machine, and a board alone.
 
 use super::{FakeVcpu, INTEL, VecMemory, cpuid_setup, host, msr_setup};
-use crate::board::{Board, BoardSetup, ConsoleSink, VcpuPort};
+use crate::board::{Board, BoardSetup, ConsoleSink, NEVER, VcpuPort};
 use crate::clock::VmClock;
 use crate::counters::Counters;
 use crate::cpuid::CpuidTable;
@@ -133,6 +133,7 @@ impl Machine {
             not_emulated: None,
             halted: false,
             stop: None,
+            expires: NEVER,
             counters: Counters::default(),
         };
         Self { vcpu, state, output, text_page }
