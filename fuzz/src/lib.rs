@@ -7,4 +7,5 @@ pub mod native;
 pub mod operands;
 pub mod physical;
 pub mod policy;
+pub mod reference_walk;
 pub mod start;

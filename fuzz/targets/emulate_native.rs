@@ -7,7 +7,7 @@
 use fuzz::native::{self, CODE, DATA, DATA_LEN, MAX_LEN, PAGE, Registers};
 use fuzz::operands::{self, Memory, PAGES};
 use iced_x86::{CpuidFeature, OpKind, Register};
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use vmm::emulate::{Outcome, emulate};
@@ -69,12 +69,14 @@ fuzz_target!(init: native::keep_signals_off_the_stack(), |input: Input| {
     assert_eq!(memory.differs_at(&data), None, "memory after {instruction}");
 });
 
-/// Whether the instruction does the same in any 64-bit code at any privilege level.
+/// Whether the instruction accesses memory and does the same in any 64-bit code at any privilege level.
 fn can_be_judged(instruction: &Instruction) -> bool {
     let own = |register: Register| register.is_gpr() || register == Register::None;
     let registers_only = (0..instruction.op_count())
         .all(|n| instruction.op_kind(n) != OpKind::Register || own(instruction.op_register(n)));
+    let in_memory = !InstructionInfoFactory::new().info(instruction).used_memory().is_empty();
     !instruction.is_invalid()
+        && in_memory
         && instruction.flow_control() == FlowControl::Next
         && !instruction.is_privileged()
         && registers_only
