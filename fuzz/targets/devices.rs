@@ -3,15 +3,19 @@
 
 #![no_main]
 
+use devices::fw_cfg::{Facts, File, FwCfg};
+use guestboot::config::Compat;
+use guestboot::memory_map::{ROM, TEXT_PAGE};
 use guestboot::platform::{HPET_BASE, IOAPIC_BASE};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
+use std::sync::Arc;
 use vmm::Exit;
-use vmm::board::{MemoryBus, NEVER};
+use vmm::board::{Board, BoardSetup, MemoryBus, NEVER};
 use vmm::emulate::Bus;
 use vmm::events::{Next, next_deadline};
-use vmm::exit::{Io, IoForm};
-use vmm::fake::{FakeVcpu, Machine};
+use vmm::exit::{Access, Io, IoForm};
+use vmm::fake::{FakeVcpu, Machine, RAM, board_setup};
 use vmm::memory::Width;
 use vmm::vcpu::Vcpu;
 use x86defs::addr::Gpa;
@@ -42,6 +46,12 @@ enum Step {
     Advance(Time),
     ToTheDeadline,
     Type(u8),
+    NmiButton,
+    /// Writes a cell of the text page.
+    Draw {
+        cell: u16,
+        value: u16,
+    },
     Halt,
     /// The guest has handled what it was given.
     Handled,
@@ -87,10 +97,11 @@ enum Time {
 }
 
 /// Every port that a device answers, and some beside them.
-const PORTS: [(u16, u16); 16] = [
+const PORTS: [(u16, u16); 17] = [
     (0x20, 2),
     (0x40, 4),
     (0x60, 5),
+    (0x61, 1),
     (0x70, 4),
     (0x92, 1),
     (0xa0, 2),
@@ -98,7 +109,7 @@ const PORTS: [(u16, u16); 16] = [
     (0x3b0, 48),
     (0x3f8, 8),
     (0x4d0, 2),
-    (0x501, 1),
+    (DEBUG_EXIT, 4),
     (0x510, 12),
     (0x600, 12),
     (0xcf8, 8),
@@ -108,19 +119,48 @@ const PORTS: [(u16, u16); 16] = [
 
 /// Most times that a deadline may be due at once.
 const ROUNDS: usize = 64;
+/// Where the board's debug exit is.
+const DEBUG_EXIT: u16 = 0x501;
 const LAPIC: u64 = 0xfee0_0000;
 /// Longest sequence; what a machine can do it does in fewer steps.
 const STEPS: usize = 512;
 
-fuzz_target!(|steps: Vec<Step>| {
-    let mut machine = Machine::new(FakeVcpu::protected32());
-    machine.vcpu.rflags |= Rflags::IF;
-    for step in steps.iter().take(STEPS) {
+#[derive(Arbitrary, Debug)]
+struct Input {
+    compat: bool,
+    steps: Vec<Step>,
+}
+
+fuzz_target!(|input: Input| {
+    let mut machine = machine(&input);
+    for step in input.steps.iter().take(STEPS) {
         if !take(&mut machine, step) {
             return;
         }
     }
 });
+
+/// A machine with every device, and a text page if it is used: it takes a while to make.
+fn machine(input: &Input) -> Machine {
+    let draws = input.steps.iter().any(|step| matches!(step, Step::Draw { .. }));
+    let ram = if draws { ROM.0 as usize } else { RAM };
+    let mut machine = Machine::with_ram(FakeVcpu::protected32(), ram);
+    machine.vcpu.rflags |= Rflags::IF;
+    let vcpus = [machine.state.port.clone()];
+    let vm = Arc::get_mut(&mut machine.state.vm).expect("nobody else has it");
+    vm.board = Board::new(BoardSetup {
+        debug_exit: Some(DEBUG_EXIT),
+        compat: if input.compat { Compat::Qemu } else { Compat::None },
+        fw_cfg: FwCfg::new(Facts {
+            cpus: 1,
+            memory: RAM as u64,
+            cmdline: "console=ttyS0",
+            files: vec![File { name: "opt/file", bytes: b"content".as_slice().into() }],
+        }),
+        ..board_setup(&vcpus, &machine.output)
+    });
+    machine
+}
 
 /// Makes a step. False when the machine has stopped.
 fn take(machine: &mut Machine, step: &Step) -> bool {
@@ -148,7 +188,20 @@ fn take(machine: &mut Machine, step: &Step) -> bool {
         },
         Step::Type(byte) => {
             let now = machine.state.now(&machine.vcpu);
-            machine.state.vm.board.type_byte(byte, now);
+            let board = &machine.state.vm.board;
+            if board.serial_wants_input() {
+                board.type_to_serial(byte, now);
+            } else {
+                board.type_to_keyboard(byte, now);
+            }
+        }
+        Step::NmiButton => machine.state.vm.board.press_nmi_button(),
+        Step::Draw { cell, value } => {
+            let at = TEXT_PAGE.offset(2 * u64::from(cell % 0x4000));
+            if !machine.text_page.is_writable() {
+                machine.exit(Exit::NestedFault(at, Access::WRITE));
+            }
+            machine.state.vm.memory().store(at, Width::Word, value.into()).expect("the text page is there");
         }
         Step::Halt => machine.exit(Exit::Hlt),
         Step::Handled => machine.vcpu.pending = None,

@@ -9,6 +9,8 @@ use x86defs::addr::Hpa;
 const MAX_TABLE: usize = 1 << 20;
 /// Most tables that the root table may list.
 const MAX_TABLES: usize = 256;
+/// Most I/O APICs, and most overrides, that are noted: a table can list far more than any machine has.
+const MAX_NOTED: usize = 256;
 /// Length of a table's header.
 const HEADER: usize = 36;
 
@@ -144,11 +146,15 @@ fn madt_entry(kind: u8, entry: &[u8], facts: &mut Firmware) -> Option<()> {
         LOCAL_X2APIC => facts.cpus += usize::from(u32_at(entry, 8)? & ENABLED != 0),
         IO_APIC => {
             let (address, gsi_base) = (Hpa(u32_at(entry, 4)?.into()), u32_at(entry, 8)?);
-            facts.io_apics.push(IoApic { address, gsi_base });
+            if facts.io_apics.len() < MAX_NOTED {
+                facts.io_apics.push(IoApic { address, gsi_base });
+            }
         }
         OVERRIDE => {
             let (irq, gsi, flags) = (*entry.get(3)?, u32_at(entry, 4)?, u16_at(entry, 8)?);
-            facts.overrides.push(Override { irq, gsi, flags });
+            if facts.overrides.len() < MAX_NOTED {
+                facts.overrides.push(Override { irq, gsi, flags });
+            }
         }
         _ => {}
     }
@@ -255,6 +261,20 @@ mod tests {
             facts.soft_off,
             Some(SoftOff { ports: [0x604, 0], values: [5 << 10 | 1 << 13, 1 << 10 | 1 << 13] })
         );
+    }
+
+    #[test]
+    fn a_table_without_end_does_not_exhaust_the_heap() {
+        let mut memory = machine();
+        let mut entries = vec![0; 8];
+        for _ in 0..4 * MAX_NOTED {
+            entries.extend([1, 12, 0, 0, 0, 0, 0xc0, 0xfe, 0, 0, 0, 0]);
+            entries.extend([2, 10, 0, 0, 2, 0, 0, 0, 0, 0]);
+        }
+        memory.0.truncate(0x200);
+        memory.0.extend(table(b"APIC", &entries));
+        let facts = read(&memory, Hpa(0));
+        assert_eq!((facts.io_apics.len(), facts.overrides.len()), (MAX_NOTED, MAX_NOTED));
     }
 
     #[test]
