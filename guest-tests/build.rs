@@ -4,6 +4,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
+/// The guests made of tests.
+const TESTS: [&str; 2] = ["guest-tests", "hostile"];
 /// The demonstration kernels and their addresses.
 const DEMOS: [(&str, u64); 6] = [
     ("demo-real-mode", 0x8000),
@@ -29,7 +31,9 @@ fn main() {
 fn link() {
     let folder = std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo");
     println!("cargo::rustc-link-arg-bins=--no-pie");
-    println!("cargo::rustc-link-arg-bin=guest-tests=-T{folder}/link.ld");
+    for name in TESTS {
+        println!("cargo::rustc-link-arg-bin={name}=-T{folder}/link.ld");
+    }
     for (name, address) in DEMOS {
         for argument in [format!("-T{folder}/demo.ld"), format!("--defsym=load_address={address}")] {
             println!("cargo::rustc-link-arg-bin={name}={argument}");

@@ -32,5 +32,6 @@ on_nothing!(
     far_jump: "jmp fword ptr [rdi]",
     compare_sixteen: "cmpxchg16b [rdi]",
     checksum: "crc32 eax, dword ptr [rdi]",
+    access_rights: "lar eax, word ptr [rdi]",
     no_instruction: "ud2",
 );

@@ -118,8 +118,7 @@ fn odd_instructions() {
                 "invlpg [rdi]",
                 "clflush [rdi]",
                 "movnti [rdi], rax",
-                "prefetchw [rdi]",
-                "lar eax, word ptr [rdi]"
+                "prefetchw [rdi]"
             );
         }
     });
