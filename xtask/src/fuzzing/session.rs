@@ -175,13 +175,14 @@ fn statistics(text: &str) -> Statistics {
     statistics
 }
 
-/// What tells most of a failure: from the panic on, without the corpus and the dictionary.
+/// What tells most of a failure: the panic with the functions that led to it, from the target on.
 fn end(text: &str) -> String {
     const LINES: usize = 40;
     let lines: Vec<&str> = text.lines().collect();
-    let from = lines.iter().position(|line| line.contains("panicked at") || line.contains("ERROR: "));
+    let from = lines.iter().position(|line| line.contains("panicked at"));
     let from = from.unwrap_or(lines.len().saturating_sub(LINES));
-    lines[from..].iter().take(LINES).map(|line| format!("{line}\n")).collect()
+    let entry = |line: &&&str| !line.contains("__libfuzzer_sys_run") && !line.contains("libFuzzer");
+    lines[from..].iter().take_while(entry).take(LINES).map(|line| format!("{line}\n")).collect()
 }
 
 #[cfg(test)]
@@ -209,7 +210,7 @@ stat::number_of_executed_units: 9999
 
     #[test]
     fn a_failure_is_told_from_the_panic_on() {
-        assert!(end(SAMPLE).starts_with("thread '<unnamed>' panicked at"));
+        assert_eq!(end(SAMPLE), "thread '<unnamed>' panicked at fuzz/targets/config.rs:23:9:\ntoo much\n");
         assert_eq!(end("one\ntwo\n"), "one\ntwo\n");
     }
 }

@@ -13,13 +13,6 @@ use std::process::Command;
 const CARGO_FUZZ: &str = "0.13.2";
 /// What the fuzzers run on.
 const HOST: &str = "x86_64-unknown-linux-gnu";
-/// The release profile is the kernel's. Fuzzers need no link-time optimisation, and have to end on an overflow.
-const PROFILE: [(&str, &str); 3] = [
-    ("CARGO_PROFILE_RELEASE_LTO", "off"),
-    ("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true"),
-    ("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true"),
-];
-
 /// The built targets.
 #[derive(Clone, Debug)]
 pub struct Fuzzers(PathBuf);
@@ -42,8 +35,9 @@ pub fn build() -> Result<Fuzzers> {
     let mut command = Command::new(cargo_fuzz);
     // All code under test is safe, so there is nothing for a sanitizer to find.
     command.args(["build", "--sanitizer", "none", "--fuzz-dir"]).arg(package());
-    command.arg("--target-dir").arg(&folder).current_dir(paths::root());
-    command.envs(PROFILE).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    // In the package's folder, whose own configuration of cargo counts then.
+    command.arg("--target-dir").arg(&folder).current_dir(package());
+    command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     run(&mut command).context("cannot build the fuzz targets")?;
     Ok(Fuzzers(folder.join(HOST).join("release")))
 }
