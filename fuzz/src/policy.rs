@@ -41,7 +41,8 @@ impl Host {
     }
 }
 
-/// Registers that are all feature bits, and the bits that are emulated, whatever the host has.
+/// Registers that are all feature bits, and the bits that are emulated, whatever the host has. HTT says how many CPUs
+/// the virtual machine has.
 const FEATURES: [(u32, u32, Register, u32); 10] = [
     (
         leaf::FEATURES,
@@ -56,7 +57,11 @@ const FEATURES: [(u32, u32, Register, u32); 10] = [
         leaf::FEATURES,
         0,
         Register::Edx,
-        Leaf1Edx::APIC.bits() | Leaf1Edx::MTRR.bits() | Leaf1Edx::MCE.bits() | Leaf1Edx::MCA.bits(),
+        Leaf1Edx::APIC.bits()
+            | Leaf1Edx::MTRR.bits()
+            | Leaf1Edx::MCE.bits()
+            | Leaf1Edx::MCA.bits()
+            | Leaf1Edx::HTT.bits(),
     ),
     (leaf::THERMAL_POWER, 0, Register::Eax, Leaf6Eax::ARAT.bits()),
     (leaf::STRUCTURED_FEATURES, 0, Register::Ebx, Leaf7Ebx::TSC_ADJUST.bits()),

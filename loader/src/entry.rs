@@ -17,7 +17,7 @@ use x86defs::msr;
 use crate::serial::COM1;
 
 /// Stack of the loader, which also holds the boot information and the pool of strings for the kernel.
-const STACK_SIZE: usize = 96 * 1024;
+const STACK_SIZE: usize = 72 * 1024;
 
 /// Long mode and no-execute pages in CPUID.8000_0001:EDX (SDM 2A, CPUID).
 const EDX_NX: u32 = 1 << 20;

@@ -5,7 +5,7 @@ use abi::boot::PhysRange;
 use crate::error::LoaderError;
 
 /// Bytes for all command lines, the boot loader's name and the ACPI root pointer together.
-pub const POOL_SIZE: usize = 32 * 1024;
+pub const POOL_SIZE: usize = 16 * 1024;
 /// Copies begin at multiples of this, enough for any field of the ACPI root pointer.
 const ALIGN: usize = 16;
 

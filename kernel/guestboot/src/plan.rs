@@ -106,6 +106,8 @@ impl fmt::Display for PlanError {
 impl core::error::Error for PlanError {}
 
 /// Lays a guest out: its kernel by the boot protocol that it speaks, and what the ROM holds.
+// Inlined into its one caller it would lose this crate's optimisation for size.
+#[inline(never)]
 pub fn start_plan(guest: &Guest<'_>) -> Result<StartPlan, PlanError> {
     let mut plan = match detect(guest.kernel).map_err(PlanError::Format)? {
         KernelFormat::LinuxBzImage => linux::plan(guest).map_err(PlanError::Linux)?,

@@ -23,25 +23,27 @@ pub(super) const DOUBLE_FAULT_IST: u8 = 1;
 struct Tables {
     gdt: [u64; 5],
     tss: TaskStateSegment,
-    double_fault_stack: [u8; STACK_BYTES / 4],
 }
 
-struct Shared(UnsafeCell<Tables>);
-// SAFETY: written by `init` alone, with interrupts off, while one CPU is in use; otherwise only the CPU reads it.
-unsafe impl Sync for Shared {}
+#[repr(C, align(16))]
+struct DoubleFaultStack([u8; STACK_BYTES / 4]);
 
-static TABLES: Shared = Shared(UnsafeCell::new(Tables {
-    gdt: [0; 5],
-    tss: TaskStateSegment::new(),
-    double_fault_stack: [0; STACK_BYTES / 4],
-}));
+struct Shared<T>(UnsafeCell<T>);
+// SAFETY: the tables are written by `init` alone, with interrupts off, while one CPU is in use; otherwise only the CPU
+// uses them and the stack.
+unsafe impl<T> Sync for Shared<T> {}
+
+static TABLES: Shared<Tables> = Shared(UnsafeCell::new(Tables { gdt: [0; 5], tss: TaskStateSegment::new() }));
+/// Apart from the tables, since it is all zeros and need not be in the image.
+static DOUBLE_FAULT_STACK: Shared<DoubleFaultStack> =
+    Shared(UnsafeCell::new(DoubleFaultStack([0; STACK_BYTES / 4])));
 
 /// Fills the tables in and loads GDTR, the segment registers and TR: at start, and again when a guest has replaced
 /// what SVM leaves to it. The contents are the same each time.
 pub(super) fn init() {
     // SAFETY: interrupts are off and one CPU is in use: no other reference is live.
     let tables = unsafe { &mut *TABLES.0.get() };
-    let stack_top = tables.double_fault_stack.as_ptr_range().end as u64 & !15;
+    let stack_top = DOUBLE_FAULT_STACK.0.get().wrapping_add(1) as u64;
     tables.tss.interrupt_stack_table[usize::from(DOUBLE_FAULT_IST) - 1] = VirtAddr::new(stack_top);
     // SAFETY: the TSS lives as long as the kernel.
     let tss = unsafe { Descriptor::tss_segment_unchecked(&raw const tables.tss) };

@@ -169,6 +169,7 @@ fn host_cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     CpuidResult { eax: r.eax, ebx: r.ebx, ecx: r.ecx, edx: r.edx }
 }
 
+#[inline(never)]
 fn copy_in(ram: &Ram, plan: &StartPlan, files: &Files<'_>) {
     for copy in &plan.copies {
         let bytes = match &copy.source {
@@ -210,7 +211,7 @@ const ZERO_AFTER_RESET: [StateMsr; 10] = [
 ];
 
 /// The architectural reset state, then what the boot protocol says.
-fn start_state(hw: &mut impl vmm::Vcpu, entry: &EntryState, signature: u32) {
+fn start_state(hw: &mut dyn vmm::Vcpu, entry: &EntryState, signature: u32) {
     let reset = ResetState::new(ResetKind::Reset, signature, Cr0::empty());
     for (name, segment) in SegmentName::ALL.into_iter().zip(reset.segments) {
         hw.set_segment(name, segment);

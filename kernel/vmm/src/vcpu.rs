@@ -171,7 +171,7 @@ pub enum Mode {
 
 impl Mode {
     /// The current mode of a virtual CPU.
-    pub fn of(vcpu: &impl Vcpu) -> Mode {
+    pub fn of(vcpu: &(impl Vcpu + ?Sized)) -> Mode {
         use x86defs::segment::Attributes;
         if !vcpu.cr0().contains(Cr0::PE) {
             return Mode::Real;

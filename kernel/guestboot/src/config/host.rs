@@ -68,7 +68,7 @@ fn consoles(entry: &Entry<'_, '_>) -> Option<Vec<Console>> {
         return Some(Vec::new());
     }
     let Some(elements) = entry.value.as_array() else {
-        return match Console::from_value(&entry.value) {
+        return match Console::from_value(entry.value) {
             Some(console) => Some(vec![console]),
             None => entry.unexpected(CONSOLE),
         };
@@ -100,7 +100,7 @@ fn vms(entry: &Entry<'_, '_>) -> Option<Vec<VmConfig>> {
             let found = entry.excerpt(element.span());
             return entry.error_at(element.span(), Problem::Unexpected { expected: VMS, found });
         };
-        vm::vm(&mut entry.table_in(fields.clone(), element.span(), vm::label(fields, n + 1)), &mut names)
+        vm::vm(&mut entry.table_in(fields, element.span(), vm::label(fields, n + 1)), &mut names)
     });
     Some(vms.collect())
 }

@@ -233,7 +233,7 @@ pub fn parse(file: &str, text: &[u8]) -> Parsed {
         Err(error) => Parsed { config: Config::default(), errors: alloc::vec![*error] },
         Ok((text, root)) => {
             let errors = Errors::new(file, text);
-            let config = host::config(&mut Table::root(root, &errors));
+            let config = host::config(&mut Table::root(&root, &errors));
             Parsed { config, errors: errors.into_sorted() }
         }
     }

@@ -1,4 +1,4 @@
-//! A TOML table that is emptied key by key; what is left over at the end is unknown.
+//! A TOML table that is read key by key; a key that nobody has asked for is unknown.
 
 use super::error::{ConfigError, Position, Problem, VmLabel};
 use alloc::string::String;
@@ -28,7 +28,8 @@ impl<'a> Errors<'a> {
 
 /// A table, the virtual machine that it describes if any, and where its errors go.
 pub(super) struct Table<'a> {
-    entries: DeTable<'a>,
+    entries: &'a DeTable<'a>,
+    asked: Vec<&'static str>,
     span: Range<usize>,
     vm: Option<VmLabel>,
     errors: &'a Errors<'a>,
@@ -36,24 +37,25 @@ pub(super) struct Table<'a> {
 
 impl<'a> Table<'a> {
     /// The table of a whole file.
-    pub(super) fn root(entries: DeTable<'a>, errors: &'a Errors<'a>) -> Self {
-        Self { entries, span: 0..0, vm: None, errors }
+    pub(super) fn root(entries: &'a DeTable<'a>, errors: &'a Errors<'a>) -> Self {
+        Self { entries, asked: Vec::new(), span: 0..0, vm: None, errors }
     }
 
-    /// Takes a value out, if it is there, and reads it. Nothing means that the reader has complained.
+    /// Reads a value, if it is there. Nothing means that the reader has complained.
     pub(super) fn optional<T>(
         &mut self,
         key: &'static str,
         default: T,
         read: impl FnOnce(&Entry<'_, 'a>) -> Option<T>,
     ) -> Option<T> {
-        let Some(value) = self.entries.remove(key) else {
+        self.asked.push(key);
+        let Some(value) = self.entries.get(key) else {
             return Some(default);
         };
-        read(&Entry { table: self, key, span: value.span(), value: value.into_inner() })
+        read(&Entry { table: self, key, span: value.span(), value: value.get_ref() })
     }
 
-    /// Takes a value out that has to be there, and reads it.
+    /// Reads a value that has to be there.
     pub(super) fn required<T>(
         &mut self,
         key: &'static str,
@@ -66,12 +68,12 @@ impl<'a> Table<'a> {
         self.optional(key, None, |entry| read(entry).map(Some)).flatten()
     }
 
-    /// Complains about every key that was not taken out. Nothing means that there was one.
+    /// Complains about every key that nobody has asked for. Nothing means that there was one.
     pub(super) fn finish(&self, known: &'static [&'static str]) -> Option<()> {
-        for key in self.entries.keys() {
-            self.error(key.span(), key.get_ref(), Problem::UnknownKey { known });
-        }
-        self.entries.is_empty().then_some(())
+        let unknown = self.entries.keys().filter(|key| !self.asked.contains(&key.get_ref().as_ref()));
+        let complaints =
+            unknown.map(|key| self.error(key.span(), key.get_ref(), Problem::UnknownKey { known }));
+        (complaints.count() == 0).then_some(())
     }
 
     fn position(&self, span: Range<usize>) -> Position {
@@ -94,13 +96,18 @@ pub(super) struct Entry<'t, 'a> {
     table: &'t Table<'a>,
     key: &'static str,
     pub(super) span: Range<usize>,
-    pub(super) value: DeValue<'a>,
+    pub(super) value: &'t DeValue<'a>,
 }
 
 impl<'a> Entry<'_, 'a> {
     /// A table inside the value.
-    pub(super) fn table_in(&self, entries: DeTable<'a>, span: Range<usize>, vm: VmLabel) -> Table<'a> {
-        Table { entries, span, vm: Some(vm), errors: self.table.errors }
+    pub(super) fn table_in<'e>(
+        &'e self,
+        entries: &'e DeTable<'e>,
+        span: Range<usize>,
+        vm: VmLabel,
+    ) -> Table<'e> {
+        Table { entries, asked: Vec::new(), span, vm: Some(vm), errors: self.table.errors }
     }
 
     /// Where a part of the file begins.

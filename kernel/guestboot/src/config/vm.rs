@@ -116,14 +116,14 @@ fn name(entry: &Entry<'_, '_>, names: &mut Names) -> Option<String> {
 }
 
 fn cpus(entry: &Entry<'_, '_>) -> Option<u32> {
-    match unsigned(&entry.value) {
+    match unsigned(entry.value) {
         Some(1) => Some(1),
         _ => entry.unexpected(CPUS),
     }
 }
 
 fn memory(entry: &Entry<'_, '_>) -> Option<u64> {
-    let bytes = match &entry.value {
+    let bytes = match entry.value {
         DeValue::String(text) => size::parse(text),
         value => unsigned(value),
     };
@@ -168,7 +168,7 @@ fn cmdline(entry: &Entry<'_, '_>) -> Option<String> {
 
 fn debug_exit(entry: &Entry<'_, '_>) -> Option<u16> {
     const LAST: u16 = u16::MAX - (DEBUG_EXIT_PORTS - 1);
-    let first = port(&entry.value).and_then(|port| u16::try_from(port).ok()).filter(|first| *first <= LAST);
+    let first = port(entry.value).and_then(|port| u16::try_from(port).ok()).filter(|first| *first <= LAST);
     match first {
         Some(first) if platform::is_free(PortRange::new(first, DEBUG_EXIT_PORTS)) => Some(first),
         _ => entry.unexpected(DEBUG_EXIT),

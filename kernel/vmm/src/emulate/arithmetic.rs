@@ -14,7 +14,7 @@ use x86defs::control::Rflags;
 use x86defs::event::{Event, Exception};
 use x86defs::gpr::Gpr;
 
-impl<V: Vcpu> Machine<'_, V> {
+impl<V: Vcpu + ?Sized> Machine<'_, V> {
     pub(super) fn combine(&mut self, instruction: &Instruction, alu: Alu) -> Result<(), Stop> {
         let to = self.destination(instruction, 0)?;
         let b = self.source(instruction, 1)?;

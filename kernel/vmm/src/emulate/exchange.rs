@@ -10,7 +10,7 @@ use iced_x86::Instruction;
 use x86defs::control::Rflags;
 use x86defs::gpr::Gpr;
 
-impl<V: Vcpu> Machine<'_, V> {
+impl<V: Vcpu + ?Sized> Machine<'_, V> {
     pub(super) fn exchange(&mut self, instruction: &Instruction) -> Result<(), Stop> {
         let (a, b) = (self.destination(instruction, 0)?, self.destination(instruction, 1)?);
         let (old_a, old_b) = (self.value(&a), self.value(&b));

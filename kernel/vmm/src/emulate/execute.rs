@@ -136,7 +136,7 @@ fn arithmetic(mnemonic: Mnemonic) -> Option<Class> {
     })
 }
 
-impl<V: Vcpu> Machine<'_, V> {
+impl<V: Vcpu + ?Sized> Machine<'_, V> {
     /// Executes a decoded instruction.
     pub(super) fn execute(&mut self, instruction: &Instruction) -> Result<Next, Stop> {
         match class(instruction.mnemonic()).ok_or(Stop::Unsupported)? {

@@ -38,7 +38,7 @@ impl Code {
 }
 
 /// Copies the bytes from CS:RIP on, as many as can be fetched without a fault, and returns how many.
-pub fn fetch(vcpu: &impl Vcpu, memory: &dyn GuestMemory, into: &mut [u8; MAX_LEN]) -> usize {
+pub fn fetch(vcpu: &(impl Vcpu + ?Sized), memory: &dyn GuestMemory, into: &mut [u8; MAX_LEN]) -> usize {
     let (mode, paging) = (Mode::of(vcpu), Paging::of(vcpu));
     let mut code = Code::EMPTY;
     while code.len < MAX_LEN && fetch_in_page(vcpu, memory, mode, &paging, &mut code).is_ok() {}
@@ -47,7 +47,7 @@ pub fn fetch(vcpu: &impl Vcpu, memory: &dyn GuestMemory, into: &mut [u8; MAX_LEN
 }
 
 /// The page fault that the fetch of the instruction at CS:RIP raises, if it raises one.
-pub fn fetch_fault(vcpu: &impl Vcpu, memory: &dyn GuestMemory) -> Option<PageFault> {
+pub fn fetch_fault(vcpu: &(impl Vcpu + ?Sized), memory: &dyn GuestMemory) -> Option<PageFault> {
     let (mode, paging) = (Mode::of(vcpu), Paging::of(vcpu));
     let mut code = Code::EMPTY;
     while code.len < MAX_LEN {
@@ -62,7 +62,7 @@ pub fn fetch_fault(vcpu: &impl Vcpu, memory: &dyn GuestMemory) -> Option<PageFau
 
 /// Appends the bytes that follow, up to the end of their page, of the segment, or of the longest instruction.
 fn fetch_in_page(
-    vcpu: &impl Vcpu,
+    vcpu: &(impl Vcpu + ?Sized),
     memory: &dyn GuestMemory,
     mode: Mode,
     paging: &Paging,
@@ -83,7 +83,7 @@ fn fetch_in_page(
 }
 
 /// The linear address of an offset in the code segment, and how many bytes the segment has from there on.
-fn code_address(vcpu: &impl Vcpu, mode: Mode, offset: u64) -> (Gva, u64) {
+fn code_address(vcpu: &(impl Vcpu + ?Sized), mode: Mode, offset: u64) -> (Gva, u64) {
     if mode == Mode::Long {
         return (Gva(offset), u64::MAX);
     }
@@ -92,7 +92,7 @@ fn code_address(vcpu: &impl Vcpu, mode: Mode, offset: u64) -> (Gva, u64) {
     (Gva(cs.base.wrapping_add(offset) & 0xffff_ffff), in_segment)
 }
 
-impl<V: Vcpu> Machine<'_, V> {
+impl<V: Vcpu + ?Sized> Machine<'_, V> {
     /// Fetches what follows.
     pub(super) fn fetch(&self, code: &mut Code) -> Result<(), Stop> {
         fetch_in_page(self.vcpu, self.memory, self.mode, &self.paging, code)

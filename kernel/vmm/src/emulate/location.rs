@@ -17,7 +17,7 @@ pub(super) struct Location {
     rest: Option<(usize, Gpa)>,
 }
 
-impl<V: Vcpu> Machine<'_, V> {
+impl<V: Vcpu + ?Sized> Machine<'_, V> {
     /// Finds a memory operand.
     pub(super) fn locate(
         &self,

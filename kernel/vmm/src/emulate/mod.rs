@@ -84,10 +84,7 @@ pub fn emulate(
     let mut machine = Machine::new(vcpu, memory, bus);
     machine.run(|machine, code| match fault.and_then(|at| machine.plain_mov(code, at)) {
         Some(len) => Ok((Next::Following, len)),
-        None => {
-            let instruction = machine.decode(code)?;
-            Ok((machine.execute(&instruction)?, instruction.len() as u8))
-        }
+        None => machine.erased().decode_and_execute(code),
     })
 }
 
@@ -132,7 +129,10 @@ enum Next {
 }
 
 /// A virtual CPU and its surroundings while one instruction is executed.
-struct Machine<'a, V> {
+///
+/// Plain MOVs are executed for the backend's own type of virtual CPU. What has to be decoded is executed through
+/// `dyn Vcpu`: next to the decoder an indirect call costs little, and one copy of all that code serves both backends.
+struct Machine<'a, V: ?Sized> {
     vcpu: &'a mut V,
     memory: &'a dyn GuestMemory,
     bus: &'a mut dyn Bus,
@@ -140,7 +140,15 @@ struct Machine<'a, V> {
     paging: Paging,
 }
 
-impl<'a, V: Vcpu> Machine<'a, V> {
+impl<V: Vcpu> Machine<'_, V> {
+    /// The same, whichever the backend.
+    fn erased(&mut self) -> Machine<'_, dyn Vcpu + '_> {
+        let Self { vcpu, memory, bus, mode, paging } = self;
+        Machine { vcpu: *vcpu, memory: *memory, bus: *bus, mode: *mode, paging: *paging }
+    }
+}
+
+impl<'a, V: Vcpu + ?Sized> Machine<'a, V> {
     fn new(vcpu: &'a mut V, memory: &'a dyn GuestMemory, bus: &'a mut dyn Bus) -> Self {
         let (mode, paging) = (Mode::of(vcpu), Paging::of(vcpu));
         Machine { vcpu, memory, bus, mode, paging }
@@ -171,6 +179,11 @@ impl<'a, V: Vcpu> Machine<'a, V> {
             Err(Stop::Unsupported) => return Outcome::Unsupported(code.for_message()),
         }
         Outcome::Done
+    }
+
+    fn decode_and_execute(&mut self, code: &mut Code) -> Result<(Next, u8), Stop> {
+        let instruction = self.decode(code)?;
+        Ok((self.execute(&instruction)?, instruction.len() as u8))
     }
 
     fn general_protection(&self) -> Stop {

@@ -9,7 +9,7 @@ use iced_x86::{ConditionCode, Instruction, OpKind};
 use x86defs::control::Rflags;
 use x86defs::gpr::Gpr;
 
-impl<V: Vcpu> Machine<'_, V> {
+impl<V: Vcpu + ?Sized> Machine<'_, V> {
     pub(super) fn copy(
         &mut self,
         instruction: &Instruction,

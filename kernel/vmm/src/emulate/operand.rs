@@ -48,7 +48,7 @@ impl RegisterPart {
     }
 }
 
-impl<V: Vcpu> Machine<'_, V> {
+impl<V: Vcpu + ?Sized> Machine<'_, V> {
     /// The value of operand `n`, zero-extended; an immediate is sign-extended.
     pub(super) fn source(&mut self, instruction: &Instruction, n: u32) -> Result<u64, Stop> {
         match instruction.op_kind(n) {

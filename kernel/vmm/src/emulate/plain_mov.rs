@@ -124,7 +124,7 @@ fn address(code: &mut Cursor<'_>, modrm: u8, rex: u8, gpr: impl Fn(Gpr) -> u64) 
     Some(Address::Absolute(base.wrapping_add(displacement)))
 }
 
-impl<V: Vcpu> Machine<'_, V> {
+impl<V: Vcpu + ?Sized> Machine<'_, V> {
     /// Executes a plain MOV of which the access at `fault` was refused, without translating its address again.
     /// Returns its length, or nothing if it must go the long way.
     pub(super) fn plain_mov(&mut self, code: &Code, fault: Gpa) -> Option<u8> {

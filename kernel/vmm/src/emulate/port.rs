@@ -22,7 +22,7 @@ pub trait PortBus {
 /// Executes the INS or OUTS at CS:RIP, with some or all of its repetitions. The CPU has checked the permission to
 /// use the port before the exit; what memory has to say is checked here.
 pub fn emulate_string_io(
-    vcpu: &mut impl Vcpu,
+    vcpu: &mut dyn Vcpu,
     memory: &dyn GuestMemory,
     bus: &mut dyn Bus,
     io: Io,
@@ -35,7 +35,7 @@ pub fn emulate_string_io(
     })
 }
 
-impl<V: Vcpu> Machine<'_, V> {
+impl<V: Vcpu + ?Sized> Machine<'_, V> {
     fn string_io(
         &mut self,
         instruction: &Instruction,

@@ -8,7 +8,7 @@ use x86defs::event::Exception;
 use x86defs::msr::is_canonical;
 use x86defs::segment::{Attributes, Segment, SegmentName};
 
-impl<V: Vcpu> Machine<'_, V> {
+impl<V: Vcpu + ?Sized> Machine<'_, V> {
     /// The linear address of `len` bytes, if the segment allows the access.
     pub(super) fn linear(
         &self,

@@ -16,7 +16,7 @@ use x86defs::segment::{Attributes, SegmentName};
 /// The registers of PUSHA and POPA: the first ones, in the order of their numbers.
 const ALL_REGISTERS: usize = 8;
 
-impl<V: Vcpu> Machine<'_, V> {
+impl<V: Vcpu + ?Sized> Machine<'_, V> {
     pub(super) fn push(&mut self, instruction: &Instruction) -> Result<(), Stop> {
         let width = stack_width(instruction)?;
         let value = self.source(instruction, 0)?;

@@ -40,7 +40,7 @@ impl Widths {
     }
 }
 
-impl<V: Vcpu> Machine<'_, V> {
+impl<V: Vcpu + ?Sized> Machine<'_, V> {
     pub(super) fn string(&mut self, instruction: &Instruction) -> Result<Next, Stop> {
         use Mnemonic::*;
         let widths = Widths::of(instruction)?;

@@ -96,7 +96,7 @@ pub struct Paging {
 
 impl Paging {
     /// The translation of explicit accesses at the current privilege level.
-    pub fn of(vcpu: &impl Vcpu) -> Paging {
+    pub fn of(vcpu: &(impl Vcpu + ?Sized)) -> Paging {
         let (cr0, cr4, efer) = (vcpu.cr0(), vcpu.cr4(), vcpu.efer());
         let scheme = match (cr0.contains(Cr0::PG), efer.contains(Efer::LMA), cr4.contains(Cr4::PAE)) {
             (false, ..) => Scheme::Off,

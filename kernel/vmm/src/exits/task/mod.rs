@@ -62,8 +62,8 @@ struct Context {
 }
 
 /// A task switch under way.
-struct Switch<'a, V> {
-    vcpu: &'a mut V,
+struct Switch<'a> {
+    vcpu: &'a mut dyn Vcpu,
     memory: &'a dyn GuestMemory,
     request: TaskSwitch,
     /// The event whose gate led here.
@@ -86,7 +86,7 @@ pub(super) fn switch<V: Vcpu>(vcpu: &mut V, state: &mut VcpuState, request: Task
     super::exception::raise_during(vcpu, state, event, fault);
 }
 
-impl<V: Vcpu> Switch<'_, V> {
+impl Switch<'_> {
     fn run(&mut self) -> Result<(), Fault> {
         let old = self.old_task()?;
         let (at, new) = self.new_task()?;

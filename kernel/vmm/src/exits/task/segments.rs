@@ -24,7 +24,7 @@ fn rpl(selector: u16) -> u8 {
 
 /// Gives the segment registers their new selectors before any descriptor has been read: a fault on one of those is
 /// the new task's. It runs at its privilege level with flat code and stack, and with no data.
-pub(super) fn stand_in(vcpu: &mut impl Vcpu, context: &Context) {
+pub(super) fn stand_in(vcpu: &mut dyn Vcpu, context: &Context) {
     let virtual_8086 = context.eflags.contains(Rflags::VM);
     let level = dpl(rpl(context.selectors[SegmentName::Cs as usize]));
     for (name, selector) in SegmentName::ALL.into_iter().zip(context.selectors) {
@@ -50,7 +50,7 @@ fn virtual_8086_segment(selector: u16) -> Segment {
 }
 
 /// Loads LDTR and the segment registers of the new task.
-pub(super) fn load<V: Vcpu>(switch: &mut Switch<'_, V>, context: &Context) -> Result<(), Fault> {
+pub(super) fn load(switch: &mut Switch<'_>, context: &Context) -> Result<(), Fault> {
     let ldt = load_ldt(switch, context.ldt)?;
     switch.vcpu.set_segment(SegmentName::Ldtr, ldt);
     if context.eflags.contains(Rflags::VM) {
@@ -72,7 +72,7 @@ pub(super) fn load<V: Vcpu>(switch: &mut Switch<'_, V>, context: &Context) -> Re
     Ok(())
 }
 
-fn load_ldt<V: Vcpu>(switch: &Switch<'_, V>, selector: u16) -> Result<Segment, Fault> {
+fn load_ldt(switch: &Switch<'_>, selector: u16) -> Result<Segment, Fault> {
     if selector & !SELECTOR_RPL == 0 {
         return Ok(unusable(selector));
     }
@@ -89,7 +89,7 @@ fn load_ldt<V: Vcpu>(switch: &Switch<'_, V>, selector: u16) -> Result<Segment, F
 }
 
 /// The descriptor of code or data.
-fn descriptor<V: Vcpu>(switch: &Switch<'_, V>, selector: u16) -> Result<(u64, Descriptor), Fault> {
+fn descriptor(switch: &Switch<'_>, selector: u16) -> Result<(u64, Descriptor), Fault> {
     let invalid = switch.fault(Exception::InvalidTss, selector);
     match switch.tables().descriptor(switch.vcpu, selector)? {
         Some((at, found)) if found.system_type().is_none() => Ok((at, found)),
@@ -98,8 +98,8 @@ fn descriptor<V: Vcpu>(switch: &Switch<'_, V>, selector: u16) -> Result<(u64, De
 }
 
 /// Loads a descriptor that has passed its checks; only that it is present is left to check.
-fn accept<V: Vcpu>(
-    switch: &Switch<'_, V>,
+fn accept(
+    switch: &Switch<'_>,
     selector: u16,
     (at, found): (u64, Descriptor),
     absent: Exception,
@@ -111,7 +111,7 @@ fn accept<V: Vcpu>(
     Ok(Descriptor(found.0 | Descriptor::ACCESSED).segment(selector))
 }
 
-fn load_code<V: Vcpu>(switch: &Switch<'_, V>, selector: u16) -> Result<Segment, Fault> {
+fn load_code(switch: &Switch<'_>, selector: u16) -> Result<Segment, Fault> {
     let found = descriptor(switch, selector)?;
     let segment = found.1.segment(selector);
     let conforming = segment.attributes.contains(Attributes::EXPAND_DOWN);
@@ -122,7 +122,7 @@ fn load_code<V: Vcpu>(switch: &Switch<'_, V>, selector: u16) -> Result<Segment, 
     accept(switch, selector, found, Exception::SegmentNotPresent)
 }
 
-fn load_stack<V: Vcpu>(switch: &Switch<'_, V>, selector: u16, level: u8) -> Result<Segment, Fault> {
+fn load_stack(switch: &Switch<'_>, selector: u16, level: u8) -> Result<Segment, Fault> {
     let found = descriptor(switch, selector)?;
     let segment = found.1.segment(selector);
     let writable = segment.attributes & (Attributes::CODE | Attributes::READ_WRITE) == Attributes::READ_WRITE;
@@ -132,7 +132,7 @@ fn load_stack<V: Vcpu>(switch: &Switch<'_, V>, selector: u16, level: u8) -> Resu
     accept(switch, selector, found, Exception::StackFault)
 }
 
-fn load_data<V: Vcpu>(switch: &Switch<'_, V>, selector: u16, level: u8) -> Result<Segment, Fault> {
+fn load_data(switch: &Switch<'_>, selector: u16, level: u8) -> Result<Segment, Fault> {
     if selector & !SELECTOR_RPL == 0 {
         return Ok(unusable(selector));
     }

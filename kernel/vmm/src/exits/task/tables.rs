@@ -17,12 +17,12 @@ pub(super) struct Linear<'a> {
 
 impl<'a> Linear<'a> {
     /// As the CPU sees them when it accesses a table for itself.
-    pub(super) fn implicit(vcpu: &impl Vcpu, memory: &'a dyn GuestMemory) -> Self {
+    pub(super) fn implicit(vcpu: &dyn Vcpu, memory: &'a dyn GuestMemory) -> Self {
         Self { memory, paging: Paging::of(vcpu).implicit() }
     }
 
     /// As the stack is accessed, at the current privilege level.
-    pub(super) fn of_stack(vcpu: &impl Vcpu, memory: &'a dyn GuestMemory) -> Self {
+    pub(super) fn of_stack(vcpu: &dyn Vcpu, memory: &'a dyn GuestMemory) -> Self {
         Self { memory, paging: Paging::of(vcpu) }
     }
 
@@ -81,7 +81,7 @@ impl<'a> Linear<'a> {
     /// A descriptor and where it is; nothing if the selector names none: it is null, or beyond its table.
     pub(super) fn descriptor(
         &self,
-        vcpu: &impl Vcpu,
+        vcpu: &dyn Vcpu,
         selector: u16,
     ) -> Result<Option<(u64, Descriptor)>, Fault> {
         let offset = u64::from(selector & !7);
