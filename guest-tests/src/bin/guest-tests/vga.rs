@@ -5,10 +5,20 @@
 use runtime::hw::vga::{self, TEXT_PAGE, TEXT_PAGE_SIZE};
 use runtime::memory::{self, PRESENT, Space, WRITABLE};
 use runtime::time;
-use runtime::{expect, expect_eq, guest_test};
+use runtime::{expect, expect_eq, guest_test, platform_wrong};
 
 /// A part of the text page that is not shown.
 const HIDDEN: u64 = TEXT_PAGE + 0x4000;
+
+/// A bare machine may have no display; then memory lies where its text page would be.
+fn need_registers() {
+    /// What an index register without a device reads as.
+    const NOBODY: u8 = 0xff;
+    vga::set_crtc(vga::CURSOR_LOCATION, 0);
+    if runtime::machine::get().reference && vga::crtc(vga::CURSOR_LOCATION) == NOBODY {
+        runtime::skip!("no VGA");
+    }
+}
 
 guest_test!(text_page_is_memory_at_every_width);
 fn text_page_is_memory_at_every_width() {
@@ -60,6 +70,7 @@ fn text_page_is_copied_and_filled() {
 
 guest_test!(text_page_holds_code);
 fn text_page_holds_code() {
+    platform_wrong!(Bochs, "it fetches no code from video memory");
     /// MOV EAX, 42; RET
     const CODE: u64 = u64::from_le_bytes([0xb8, 42, 0, 0, 0, 0xc3, 0, 0]);
     memory::write64(HIDDEN, CODE);
@@ -87,6 +98,7 @@ fn text_page_holds_a_page_table() {
 
 guest_test!(cursor_registers_read_back);
 fn cursor_registers_read_back() {
+    need_registers();
     let before = [0, 1].map(|i| vga::crtc(vga::CURSOR_LOCATION + i));
     for position in [0u16, 0x07cf, 0x0150] {
         let bytes = position.to_be_bytes();
@@ -105,6 +117,7 @@ fn cursor_registers_read_back() {
 
 guest_test!(attribute_registers_read_back);
 fn attribute_registers_read_back() {
+    need_registers();
     /// Bright backgrounds instead of blinking.
     const BLINK: u8 = 1 << 3;
     let before = vga::attribute(vga::MODE_CONTROL);
@@ -115,6 +128,7 @@ fn attribute_registers_read_back() {
 
 guest_test!(retrace_comes_and_goes);
 fn retrace_comes_and_goes() {
+    need_registers();
     for _ in 0..2 {
         let comes = time::wait_us(200_000, || vga::status() & vga::VERTICAL_RETRACE != 0);
         expect!(comes, "no vertical retrace in 200 ms");
