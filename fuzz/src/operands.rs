@@ -1,6 +1,6 @@
 //! The guest that sees the same memory as [`crate::native`], and registers that lead an instruction there.
 
-use crate::native::{CODE, CODE_LEN, DATA, DATA_LEN, PAGE, Registers};
+use crate::native::{CODE, CODE_LEN, DATA, DATA_LEN, PAGE};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register, RflagsBits};
 use vmm::emulate::Bus;
 use vmm::fake::{FakeVcpu, VecMemory};
@@ -144,17 +144,8 @@ fn aim_base(instruction: &Instruction, gprs: &mut [u64; 16], at: u64) {
     }
 }
 
-/// What the manuals leave open after an instruction.
-#[derive(Clone, Copy, Debug)]
-pub struct Undefined {
-    /// Flags.
-    pub flags: Rflags,
-    /// A register.
-    pub register: Option<Gpr>,
-}
-
-/// What is undefined after this instruction.
-pub fn undefined(instruction: &Instruction, _before: &Registers) -> Undefined {
+/// The flags that the manuals leave undefined after an instruction.
+pub fn undefined(instruction: &Instruction) -> Rflags {
     let bits = instruction.rflags_undefined();
     let flags = [
         (RflagsBits::CF, Rflags::CF),
@@ -164,7 +155,5 @@ pub fn undefined(instruction: &Instruction, _before: &Registers) -> Undefined {
         (RflagsBits::SF, Rflags::SF),
         (RflagsBits::OF, Rflags::OF),
     ];
-    let flags =
-        flags.into_iter().filter(|(bit, _)| bits & bit != 0).fold(Rflags::empty(), |all, (_, f)| all | f);
-    Undefined { flags, register: None }
+    flags.into_iter().filter(|(bit, _)| bits & bit != 0).fold(Rflags::empty(), |all, (_, flag)| all | flag)
 }
