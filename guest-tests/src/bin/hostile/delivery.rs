@@ -44,6 +44,7 @@ guest_test!(alignment_check_without_end);
 /// #AC on a stack that is not aligned, in ring 3, whose handler is in ring 3, too: each delivery is misaligned
 /// again.
 fn alignment_check_without_end() {
+    cpu_wrong!(Bochs, "it writes a line to its log for each #AC, and ends when the file is too long");
     let tables = memory::frame();
     let (table, idt, stack) = (tables, tables + 0x100, memory::frame() + PAGE - 2);
     // The GDT in use has what is needed; only the IDT is new.
