@@ -29,19 +29,20 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// Shows lines, then those of scan codes up to each Enter; Esc ends it.
 pub(crate) fn run() -> ! {
+    machine::restore();
+    lapic::virtual_wire();
+    interrupt::handle(pic::vector(KEYBOARD_IRQ), take);
+    pic::unmask_only(KEYBOARD_IRQ);
+    // Bochs's SVM lets no interrupt of the host through while the guest has them off.
+    interrupt::enable();
     for number in 1..=LINES {
         show(format_args!("line {number} of {LINES}"));
         if number % BURST == 0 {
             time::spin_us(PAUSE_US);
         }
     }
-    machine::restore();
-    lapic::virtual_wire();
-    interrupt::handle(pic::vector(KEYBOARD_IRQ), take);
-    pic::unmask_only(KEYBOARD_IRQ);
     show(format_args!("type"));
     let mut told = 0;
-    interrupt::enable();
     loop {
         let count = COUNT.load(Ordering::Relaxed);
         let last = CODES[count.wrapping_sub(1) as usize % SHOWN].load(Ordering::Relaxed);
