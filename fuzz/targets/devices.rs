@@ -155,6 +155,7 @@ fn machine(input: &Input) -> Machine {
             cpus: 1,
             memory: RAM as u64,
             cmdline: "console=ttyS0",
+            initrd: b"disk".as_slice().into(),
             files: vec![File { name: "opt/file", bytes: b"content".as_slice().into() }],
         }),
         ..board_setup(&vcpus, &machine.output)

@@ -33,7 +33,7 @@ impl<'a> Files<'a> {
     }
 
     /// What the modules of one virtual machine hold.
-    fn of(&self, modules: &VmModules) -> vm::Files<'static> {
+    fn of(&self, modules: &VmModules) -> vm::Files {
         vm::Files {
             kernel: self.data(modules.kernel),
             initrd: modules.initrd.map(|index| self.data(index)),
@@ -116,7 +116,7 @@ fn without_file(files: &Files<'_>) -> (Config, Vec<(VmConfig, VmModules)>) {
 }
 
 /// Runs one virtual machine until it ends for good.
-fn run_one<B: Backend>(config: &VmConfig, files: &vm::Files<'_>, stack: &Stack) {
+fn run_one<B: Backend>(config: &VmConfig, files: &vm::Files, stack: &Stack) {
     let name = &config.name;
     // Counted once: a guest that resets itself for ever ends, too.
     let expires = config.time_limit.map_or(NEVER, time::tsc_after);

@@ -92,7 +92,9 @@ pub fn enable_x2apic() {
 /// xAPIC mode, software enabled, every local interrupt masked, no timer, no pending interrupt, priority 0. In
 /// Bochs IA32_APIC_BASE.EN stays clear once it was cleared, so that x2APIC mode is final there.
 pub fn reset() {
-    if x2apic_active() && machine::get().platform != machine::Maker::Bochs {
+    if base() & (ApicBase::EN | ApicBase::EXTD) != ApicBase::EN
+        && machine::get().platform != machine::Maker::Bochs
+    {
         // The way back to xAPIC mode leads through "disabled" (SDM 3, 11.12.5).
         let disabled = base() - (ApicBase::EXTD | ApicBase::EN);
         set_base(disabled).and_then(|()| set_base(disabled | ApicBase::EN)).expect("a valid transition");

@@ -1,5 +1,6 @@
 //! Small drivers: registers by their data-sheet names, and the few sequences that several tests need.
 
+pub mod fw_cfg;
 pub mod hpet;
 pub mod ioapic;
 pub mod lapic;

@@ -23,3 +23,12 @@ pub const SKIP: &str = "skip";
 pub const DONE: &str = "done";
 /// Line that lists a test without running it (command line word `list`): `test NAME`.
 pub const LIST: &str = "test";
+/// Name of a module that the guest tests get under the hypervisor.
+pub const MODULE_NAME: &str = "pattern.bin";
+/// Bytes of that module.
+pub const MODULE_LENGTH: usize = 70_000;
+
+/// The byte at this place in that module.
+pub const fn module_byte(index: usize) -> u8 {
+    (index % 251) as u8
+}

@@ -84,17 +84,17 @@ pub struct Machine<B: Backend> {
 }
 
 /// The content of the files that a virtual machine starts from.
-pub struct Files<'a> {
+pub struct Files {
     /// The kernel.
-    pub kernel: &'a [u8],
+    pub kernel: &'static [u8],
     /// The initial RAM disk.
-    pub initrd: Option<&'a [u8]>,
+    pub initrd: Option<&'static [u8]>,
     /// The modules, in the order of the configuration.
-    pub modules: Vec<&'a [u8]>,
+    pub modules: Vec<&'static [u8]>,
 }
 
 /// Lays a virtual machine's memory out.
-fn plan(config: &VmConfig, map: &MemoryMap, files: &Files<'_>) -> Result<StartPlan, PlanError> {
+fn plan(config: &VmConfig, map: &MemoryMap, files: &Files) -> Result<StartPlan, PlanError> {
     fn module<'a>(bytes: &[u8], cmdline: &'a str) -> GuestModule<'a> {
         GuestModule { len: bytes.len() as u64, cmdline }
     }
@@ -112,7 +112,7 @@ fn plan(config: &VmConfig, map: &MemoryMap, files: &Files<'_>) -> Result<StartPl
 }
 
 /// Builds a virtual machine.
-pub fn build<B: Backend>(config: &VmConfig, files: &Files<'_>) -> Result<Machine<B>, BuildError> {
+pub fn build<B: Backend>(config: &VmConfig, files: &Files) -> Result<Machine<B>, BuildError> {
     let map = MemoryMap::new(config.memory).map_err(BuildError::MemorySize)?;
     let plan = plan(config, &map, files).map_err(BuildError::Plan)?;
     let ram = Ram::new(&map).map_err(BuildError::Memory)?;
@@ -122,7 +122,6 @@ pub fn build<B: Backend>(config: &VmConfig, files: &Files<'_>) -> Result<Machine
     let nested = Arc::new(Mutex::new(nested));
     let text_page = Box::new(TextPageProtection(nested.clone()));
     let tsc_origin = cpu::rdtsc();
-    let clock = TimerClock::for_tsc(time::tsc_khz());
     let cpuid = CpuidTable::new(
         host_cpuid,
         &cpuid::Setup {
@@ -130,7 +129,7 @@ pub fn build<B: Backend>(config: &VmConfig, files: &Files<'_>) -> Result<Machine
             apic_id: 0,
             cpus: 1,
             physical_bits: cpu::physical_bits(),
-            clock,
+            clock: TimerClock::for_tsc(time::tsc_khz()),
         },
     );
     let mut hw = B::new_vcpu(&VcpuSetup {
@@ -141,7 +140,7 @@ pub fn build<B: Backend>(config: &VmConfig, files: &Files<'_>) -> Result<Machine
         allowed_cr4: cpuid.allowed_cr4().bits(),
     });
     start_state(&mut hw, &plan.entry, cpuid.signature());
-    let state = vcpu_state(config, &map, ram, cpuid, clock, tsc_origin, text_page);
+    let state = vcpu_state(config, &map, files, ram, cpuid, tsc_origin, text_page);
     Ok(Machine { guest: Guest { hw, state }, nested })
 }
 
@@ -170,7 +169,7 @@ fn host_cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
 }
 
 #[inline(never)]
-fn copy_in(ram: &Ram, plan: &StartPlan, files: &Files<'_>) {
+fn copy_in(ram: &Ram, plan: &StartPlan, files: &Files) {
     for copy in &plan.copies {
         let bytes = match &copy.source {
             Source::Kernel(range) => &files.kernel[range.clone()],
@@ -250,9 +249,9 @@ fn memory_size(map: &MemoryMap) -> MemorySize {
 fn vcpu_state(
     config: &VmConfig,
     map: &MemoryMap,
+    files: &Files,
     ram: Ram,
     cpuid: CpuidTable,
-    clock: TimerClock,
     tsc_origin: u64,
     text_page: Box<dyn WriteProtection>,
 ) -> VcpuState {
@@ -263,7 +262,7 @@ fn vcpu_state(
         console: Box::new(HostConsole),
         debug_exit: config.debug_exit,
         compat: config.compat,
-        fw_cfg: fw_cfg::device(config, map),
+        fw_cfg: fw_cfg::device(config, map, files.initrd, &files.modules),
         vcpus: vec![port.clone()],
     });
     let vm = Arc::new(Vm {
@@ -274,7 +273,8 @@ fn vcpu_state(
         input: config.input,
         clock: VmClock::new(tsc_origin, time::tsc_khz()),
     });
-    let lapic = Lapic::new(0, true, cpu::physical_bits(), clock).after_firmware();
+    let lapic =
+        Lapic::new(0, true, cpu::physical_bits(), TimerClock::for_tsc(time::tsc_khz())).after_firmware();
     port.mailbox.publish(lapic.address());
     let msrs = MsrState::new(MsrSetup {
         vendor: cpuid.vendor(),

@@ -88,7 +88,7 @@ pub fn next_deadline<V: Vcpu>(vcpu: &V, state: &VcpuState) -> u64 {
     lapic.min(board).min(state.expires)
 }
 
-/// A guest that halts with interrupts off sleeps for ever: this machine has no other source of NMIs.
+/// A guest that halts with interrupts off has ended: only the NMI button could wake it.
 fn may_wake(vcpu: &impl Vcpu) -> bool {
     vcpu.rflags().contains(Rflags::IF)
 }

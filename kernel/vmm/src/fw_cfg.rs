@@ -1,6 +1,6 @@
 //! What the firmware configuration device tells a guest.
 
-use alloc::vec;
+use alloc::format;
 use alloc::vec::Vec;
 use devices::fw_cfg::{Facts, File, FwCfg};
 use guestboot::config::VmConfig;
@@ -9,14 +9,27 @@ use guestboot::memory_map::MemoryMap;
 /// The memory map as a file: ranges of address, length and kind, little-endian and without padding.
 const E820: &str = "etc/e820";
 
-/// The device of this virtual machine.
-pub fn device(config: &VmConfig, map: &MemoryMap) -> FwCfg {
+/// Where files are that the user has given.
+const USERS_FILES: &str = "opt";
+
+/// The device of this virtual machine, whose modules hold this, in the order of the configuration.
+pub fn device(
+    config: &VmConfig,
+    map: &MemoryMap,
+    initrd: Option<&'static [u8]>,
+    modules: &[&'static [u8]],
+) -> FwCfg {
+    let lines = config.modules.iter();
+    let names: Vec<_> = lines.map(|line| format!("{USERS_FILES}/{}", line.module.name)).collect();
+    let mut files = alloc::vec![File { name: E820, bytes: e820(map).into() }];
+    files.extend(names.iter().zip(modules).map(|(name, &bytes)| File { name, bytes: bytes.into() }));
     FwCfg::new(Facts {
         // The configuration's limit is far below.
         cpus: config.cpus as u16,
         memory: config.memory,
         cmdline: &config.cmdline,
-        files: vec![File { name: E820, bytes: e820(map).into() }],
+        initrd: initrd.unwrap_or_default().into(),
+        files,
     })
 }
 

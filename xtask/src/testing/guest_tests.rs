@@ -3,8 +3,11 @@
 use super::{Outcome, Reporter, Subjects, Suite};
 use crate::guest::{self, module};
 use crate::machine::{self, Boot, Content, Limits, Machine, Payload, Protocol, Running};
-use abi::test_protocol::{DONE, FAIL, LIST, PASS, PREFIX, SKIP, START};
+use abi::test_protocol::{
+    DONE, FAIL, LIST, MODULE_LENGTH, MODULE_NAME, PASS, PREFIX, SKIP, START, module_byte,
+};
 use anyhow::{Result, bail, ensure};
+use guestboot::modules::CONFIG_NAME;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,10 +15,10 @@ use std::time::{Duration, Instant};
 const TIME: Duration = Duration::from_secs(120);
 /// Most bytes on the console.
 const OUTPUT_LIMIT: usize = 16 << 20;
-/// Memory of the machine that lists the tests, or runs them without the hypervisor, in MiB.
-const BARE_MEMORY: u64 = 512;
+/// Memory that the tests run in, whether in a virtual machine or on the bare one, in MiB.
+const MEMORY: u64 = 512;
 /// Name of the tests' image as a module.
-const MODULE_NAME: &str = "guest-tests";
+const KERNEL: &str = "guest-tests";
 
 /// All guest tests on one machine.
 pub struct GuestTestSuite {
@@ -37,7 +40,7 @@ impl GuestTestSuite {
 
     fn boot(&self, subjects: &Subjects, words: &str) -> Result<Boot> {
         let (payload, memory) = if self.reference {
-            (bare(&subjects.guest_tests()?.multiboot, &format!("reference {words}")), BARE_MEMORY)
+            (bare(&subjects.guest_tests()?.multiboot, &format!("reference {words}")), MEMORY)
         } else {
             (hosted(subjects, &format!("on={} {words}", self.machine))?, guest::LEAST_MACHINE_MEMORY)
         };
@@ -139,16 +142,22 @@ impl Progress<'_> {
 }
 
 fn hosted(subjects: &Subjects, words: &str) -> Result<Payload> {
-    // Without a configuration the first module is the kernel.
-    let mut tests = module(MODULE_NAME, Content::File(subjects.guest_tests()?.bzimage.clone()));
-    tests.arguments = words.to_owned();
-    Ok(guest::hypervisor(subjects.image()?, vec![tests]))
+    let config = format!(
+        "[[vm]]\nname = \"{KERNEL}\"\nmemory = \"{MEMORY}M\"\nkernel = \"{KERNEL}\"\ncmdline = {words:?}\n\
+         modules = [\"{MODULE_NAME}\"]\ncompat = \"qemu\"\n"
+    );
+    let modules = vec![
+        module(CONFIG_NAME, Content::Bytes(config.into_bytes())),
+        module(KERNEL, Content::File(subjects.guest_tests()?.bzimage.clone())),
+        module(MODULE_NAME, Content::Bytes((0..MODULE_LENGTH).map(module_byte).collect())),
+    ];
+    Ok(guest::hypervisor(subjects.image()?, modules))
 }
 
 /// The tests in this image, which lists itself.
 pub fn names(image: &Path) -> Result<Vec<String>> {
     let machine = machine::by_name(machine::EMULATED[0])?;
-    let boot = Boot { payload: bare(image, "list"), memory: BARE_MEMORY, counting: false };
+    let boot = Boot { payload: bare(image, "list"), memory: MEMORY, counting: false };
     let mut running = machine.start(&boot, limits(&*machine))?;
     let mut tests = Vec::new();
     while let Some(line) = running.line()? {

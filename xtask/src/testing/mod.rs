@@ -14,6 +14,7 @@ pub mod junit;
 pub mod linux;
 pub mod linux_life;
 pub mod memtest;
+pub mod nmi_button;
 pub mod refused;
 pub mod repeated;
 mod reporter;

@@ -17,6 +17,7 @@ use crate::testing::image_tests::ImageTests;
 use crate::testing::linux::{Installer, LinuxBoot};
 use crate::testing::linux_life::LinuxLife;
 use crate::testing::memtest::Memtest;
+use crate::testing::nmi_button::NmiButton;
 use crate::testing::refused::Refused;
 use crate::testing::repeated::RepeatedBoots;
 use crate::testing::screen::ScreenTests;
@@ -118,6 +119,7 @@ fn suites(arguments: &Arguments, machines: &[String]) -> Result<Vec<Box<dyn Suit
             suites.push(Box::new(LinuxBoot::hosted(name, Distribution::Cloud)));
             suites.push(Box::new(GuestTestSuite::hosted(name)));
             suites.push(Box::new(ScreenTests::hosted(name)));
+            suites.push(Box::new(NmiButton::hosted(name)));
             suites.push(Box::new(DemoSuite::hosted(name)));
             if arguments.full || name == FASTEST {
                 suites.push(Box::new(HostileGuests::new(name)));

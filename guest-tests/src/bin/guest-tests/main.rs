@@ -5,10 +5,12 @@
 
 use runtime::boot::Boot;
 
+mod apic_base;
 mod control;
 mod cpuid;
 mod debug;
 mod exceptions;
+mod fw_cfg;
 mod hpet;
 mod instructions;
 mod interrupts;
@@ -17,6 +19,7 @@ mod lapic;
 mod mmio;
 mod modes;
 mod msr;
+mod nmi_button;
 mod paging;
 mod pic;
 mod pit;
@@ -36,6 +39,9 @@ runtime::guest_main!(main);
 fn main(boot: &'static Boot) {
     if boot.has_word("typewriter") {
         typewriter::run();
+    }
+    if boot.has_word("nmi-button") {
+        nmi_button::run();
     }
     paging::init(boot);
     runtime::harness::run(boot);

@@ -111,11 +111,17 @@ fn poll_mode() {
 
 guest_test!(edge_level_registers);
 fn edge_level_registers() {
-    let before = inb(pic::ELCR);
-    outb(pic::ELCR, 0x20);
-    let level = inb(pic::ELCR);
-    outb(pic::ELCR, before);
-    expect_eq!(level, 0x20, "ELCR1 after making line 5 level");
+    /// Lines 0, 1, 2 and 8, 13 are edge triggered for ever (82371AB, 4.2.5).
+    const LEVELS: [u8; 2] = [0xf8, 0xde];
+    for (port, levels) in (pic::ELCR..).zip(LEVELS) {
+        let before = inb(port);
+        let kept = [0x20, 0, u8::MAX].map(|value| {
+            outb(port, value);
+            inb(port)
+        });
+        outb(port, before);
+        expect_eq!(kept, [0x20 & levels, 0, levels], "port {port:#x} after 0x20, 0, 0xff");
+    }
 }
 
 guest_test!(initialisation_drops_edges);

@@ -43,6 +43,8 @@ pub struct Facts<'a> {
     pub memory: u64,
     /// The kernel's command line.
     pub cmdline: &'a str,
+    /// The initial RAM disk; empty if there is none.
+    pub initrd: Bytes,
     /// Files, in the order of the directory.
     pub files: Vec<File<'a>>,
 }
@@ -67,6 +69,8 @@ impl FwCfg {
             (key::RAM_SIZE, integer(&facts.memory.to_le_bytes())),
             (key::NB_CPUS, integer(&facts.cpus.to_le_bytes())),
             (key::MAX_CPUS, integer(&facts.cpus.to_le_bytes())),
+            (key::INITRD_SIZE, integer(&(facts.initrd.len() as u32).to_le_bytes())),
+            (key::INITRD_DATA, facts.initrd),
             (key::CMDLINE_SIZE, integer(&(cmdline.len() as u32).to_le_bytes())),
             (key::CMDLINE_DATA, cmdline.into()),
             (key::FILE_DIR, directory.into()),

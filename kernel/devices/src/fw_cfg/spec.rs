@@ -6,7 +6,9 @@ pub(super) mod key {
     pub(in super::super) const ID: u16 = 0x01;
     pub(in super::super) const RAM_SIZE: u16 = 0x03;
     pub(in super::super) const NB_CPUS: u16 = 0x05;
+    pub(in super::super) const INITRD_SIZE: u16 = 0x0b;
     pub(in super::super) const MAX_CPUS: u16 = 0x0f;
+    pub(in super::super) const INITRD_DATA: u16 = 0x12;
     pub(in super::super) const CMDLINE_SIZE: u16 = 0x14;
     pub(in super::super) const CMDLINE_DATA: u16 = 0x15;
     pub(in super::super) const FILE_DIR: u16 = 0x19;

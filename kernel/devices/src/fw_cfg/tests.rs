@@ -10,6 +10,7 @@ fn device() -> FwCfg {
         cpus: 3,
         memory: 0x1_2000_0000,
         cmdline: "quiet",
+        initrd: b"disk"[..].into(),
         files: alloc::vec![file("etc/e820", b"map"), file("opt/a", b"hello")],
     })
 }
@@ -29,6 +30,10 @@ fn items_have_the_specifications_selectors() {
     assert_eq!(
         (read(&mut device, 0x14, 4), read(&mut device, 0x15, 6)),
         ([6, 0, 0, 0].into(), b"quiet\0".into())
+    );
+    assert_eq!(
+        (read(&mut device, 0xb, 4), read(&mut device, 0x12, 4)),
+        ([4, 0, 0, 0].into(), b"disk".into())
     );
     assert_eq!(read(&mut device, 0x4000, 4), b"QEMU", "opened for writing");
     assert_eq!(read(&mut device, 0x7777, 2), [0, 0], "no such item");

@@ -240,7 +240,8 @@ fn the_debug_exit_ends_the_virtual_machine_with_its_status() {
 
 #[test]
 fn the_firmware_configuration_is_there_if_asked_for() {
-    let facts = devices::fw_cfg::Facts { cpus: 1, memory: 0, cmdline: "", files: Vec::new() };
+    let facts =
+        devices::fw_cfg::Facts { cpus: 1, memory: 0, cmdline: "", initrd: [][..].into(), files: Vec::new() };
     let bench = Bench::with(1, |setup| {
         setup.compat = Compat::Qemu;
         setup.fw_cfg = devices::fw_cfg::FwCfg::new(facts);
