@@ -121,7 +121,7 @@ fn suites(arguments: &Arguments, machines: &[String]) -> Result<Vec<Box<dyn Suit
             suites.push(Box::new(ScreenTests::hosted(name)));
             suites.push(Box::new(NmiButton::hosted(name)));
             suites.push(Box::new(DemoSuite::hosted(name)));
-            if arguments.full || name == FASTEST {
+            if arguments.full {
                 suites.push(Box::new(HostileGuests::new(name)));
             }
         }
