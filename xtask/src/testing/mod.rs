@@ -20,6 +20,7 @@ pub mod repeated;
 mod reporter;
 mod schedule;
 pub mod screen;
+pub mod script;
 
 pub use reporter::{Reporter, Summary};
 pub use schedule::run_all;

@@ -17,11 +17,10 @@ use crate::testing::image_tests::ImageTests;
 use crate::testing::linux::{Installer, LinuxBoot};
 use crate::testing::linux_life::LinuxLife;
 use crate::testing::memtest::Memtest;
-use crate::testing::nmi_button::NmiButton;
 use crate::testing::refused::Refused;
 use crate::testing::repeated::RepeatedBoots;
-use crate::testing::screen::ScreenTests;
-use crate::testing::{Filter, Reporter, Subjects, Suite, junit, run_all};
+use crate::testing::script::Scripted;
+use crate::testing::{Filter, Reporter, Subjects, Suite, junit, nmi_button, run_all, screen};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -118,8 +117,8 @@ fn suites(arguments: &Arguments, machines: &[String]) -> Result<Vec<Box<dyn Suit
         } else {
             suites.push(Box::new(LinuxBoot::hosted(name, Distribution::Cloud)));
             suites.push(Box::new(GuestTestSuite::hosted(name)));
-            suites.push(Box::new(ScreenTests::hosted(name)));
-            suites.push(Box::new(NmiButton::hosted(name)));
+            suites.push(Box::new(Scripted::hosted(name, &screen::SCRIPT)));
+            suites.push(Box::new(Scripted::hosted(name, &nmi_button::SCRIPT)));
             suites.push(Box::new(DemoSuite::hosted(name)));
             if arguments.full {
                 suites.push(Box::new(HostileGuests::new(name)));
